@@ -24,6 +24,7 @@ from iceberg_ops.config.lanes import (
     LOCAL,
     MOST_BYTES_IN_MEMORY,
     MOST_ROW_BYTES,
+    MOST_TEXT_BYTES,
     SPARK,
     SPARK_FROM_BYTES,
     Lane,
@@ -31,6 +32,7 @@ from iceberg_ops.config.lanes import (
 )
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.errors import IcebergOpsError, OptionError
 from iceberg_ops.spec import summary_keys
 
@@ -78,6 +80,8 @@ def choose_row_lane(job: JobSpec, planned: ActionReport) -> LaneChoice:
     size = source + planned.metrics.get("planned-bytes-count", 0)
     if size > MOST_ROW_BYTES:
         return LaneChoice(SPARK, f"auto: {size:,} bytes to read, more than {MOST_ROW_BYTES:,}")
+    if job.source is not None and job.source.format in TEXT_FORMATS and source > MOST_TEXT_BYTES:
+        return LaneChoice(SPARK, f"auto: {source:,} bytes of {job.source.format} to parse, more than {MOST_TEXT_BYTES:,}")
     if job.job in ("merge", "upsert") and source > MOST_BYTES_IN_MEMORY:
         return LaneChoice(SPARK, f"auto: a source of {source:,} bytes, more than {MOST_BYTES_IN_MEMORY:,} to hold in memory")
     return LaneChoice(LOCAL, f"auto: {size:,} bytes to read")

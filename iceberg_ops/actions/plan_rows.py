@@ -27,7 +27,7 @@ from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, not_of_table
 
 _TAKE_ROWS = frozenset({"append", "overwrite", "upsert", "merge"})
 
@@ -77,8 +77,7 @@ def _check(run: Run, options: WriteOptions) -> None:
 def _check_columns(schema: Schema, names: list[str]) -> None:
     for name in names:
         if schema.find(name, case_sensitive=False) is None:
-            columns = ", ".join(f.name for f in schema.fields)
-            raise OptionError(f"SET names {name!r}, which is not a column of the table ({columns})")
+            raise OptionError(f"SET {not_of_table(name, schema.fields)}")
 
 
 def _found(run: Run) -> ScanPlan | None:

@@ -21,8 +21,19 @@ def source_options(command: F) -> F:
     for option in reversed(
         (
             click.option("--from", "source_paths", multiple=True, metavar="PATH", help="Rows: a file or folder (repeatable)."),
-            click.option("--format", "source_format", type=click.Choice(["parquet", "csv", "json"]), help="Their format."),
-            click.option("--source-option", "source_settings", multiple=True, metavar="KEY=VALUE", help="A Spark reader option."),
+            click.option(
+                "--format",
+                "source_format",
+                type=click.Choice(["parquet", "csv", "json"]),
+                help="Their format; csv has a header line.",
+            ),
+            click.option(
+                "--source-option",
+                "source_settings",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="A reader option, as header=false (repeatable).",
+            ),
             click.option("--query", metavar="SQL", help="Rows: a Spark SQL query; the table itself is the view target."),
             click.option("--from-table", "source_table", metavar="TABLE", help="Rows: another Iceberg table."),
         )

@@ -17,6 +17,8 @@ DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
 
 MOST_ROW_BYTES = 2**30
 """Lane auto does a row operation in this process up to so many bytes of source and data files."""
+MOST_TEXT_BYTES = 2**27
+"""The same for the source where it is CSV or JSON, of which one process parses a few megabytes a second."""
 MOST_BYTES_IN_MEMORY = 2**26
 """The same for the source of a merge or an upsert, which lane local holds in memory."""
 

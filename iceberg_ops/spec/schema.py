@@ -7,7 +7,7 @@ Look-up by name follows the reference implementation's short and full names: a l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -155,6 +155,12 @@ def no_column(schema: Schema, name: str, *, top_level: bool = False) -> str:
         return f"{name!r} is a part of column {whole!r}, and no column of its own: the columns are {shown}"
     near = did_you_mean(name, columns if top_level else schema.names_by_id.values())
     return f"no column named {name!r}{near}: the columns are {shown}"
+
+
+def not_of_table(name: str, fields: Sequence[NestedField]) -> str:
+    """The message for a name that somebody takes for one of the table's ``fields``."""
+    names = [f.name for f in fields]
+    return f"{name!r} is not a column of the table{did_you_mean(name, names)}: its columns are {', '.join(names)}"
 
 
 def _column_of_part(schema: Schema, name: str) -> str | None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.errors import SchemaError
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, not_of_table
 from iceberg_ops.spec.types import MISSING, FixedType, IcebergType, ListType, MapType, NestedField, StructType
 from spark_jobs.jobs.write_defaults import write_default
 from spark_jobs.runners.column_names import quoted
@@ -45,7 +45,7 @@ def assign_by_name(rows: DataFrame, schema: Schema) -> list[AssignedColumn]:
     given = _by_name([f.name for f in rows.schema.fields], "source columns")
     known = {f.name.lower() for f in schema.fields}
     if unknown := [name for lower, name in given.items() if lower not in known]:
-        raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({', '.join(f.name for f in schema.fields)})")
+        raise SchemaError(f"source column {not_of_table(unknown[0], schema.fields)}")
     found: list[AssignedColumn] = []
     for f, target in zip(schema.fields, spark_schema(schema).fields, strict=True):
         name = given.get(f.name.lower())

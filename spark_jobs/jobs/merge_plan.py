@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from iceberg_ops.actions.rows.merge_checks import names_side_without_row, side_without_row
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import OptionError
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, not_of_table
 from spark_jobs.jobs.assignment import assigned_column
 from spark_jobs.jobs.bad_records import bad_change
 from spark_jobs.jobs.conditions import condition, expression, reads_column_of
@@ -193,9 +193,7 @@ def set_values(
     for name, text in assigned.items():
         found = schema.find(name, case_sensitive=False)
         if found is None:
-            raise OptionError(
-                f"SET names {name!r}, which is not a column of the table ({', '.join(f.name for f in schema.fields)})"
-            )
+            raise OptionError(f"SET {not_of_table(name, schema.fields)}")
         root, *inside = _path_to(schema, found.field_id)
         parts = values.setdefault(root, {})
         if tuple(inside) in parts:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from iceberg_ops.actions.local.source_files import scan_of, source_table
 from iceberg_ops.config.job_spec import Source, paths_of
+from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.errors import DataError, OptionError
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache, refuse_listed_twice
@@ -27,8 +28,6 @@ from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.jobs.text_source import text_rows
 from spark_jobs.runners.changes import retryable_if_changed
 from spark_jobs.runners.column_names import refuse_own_names
-
-TEXT_FORMATS = ("csv", "json")
 
 
 def source_rows(run: SparkRun, tables: SqlTables | None = None, *, strict: bool = False) -> DataFrame:

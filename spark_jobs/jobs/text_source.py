@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.sources.text.csv_rows import CsvShape, column_type, header_names, wider_guess
-from iceberg_ops.data.sources.text.json_shape import Occurring, source_fields
+from iceberg_ops.data.sources.text.csv_columns import names_by_file, shape_of, united_guesses, united_names
+from iceberg_ops.data.sources.text.json_shape import Occurring, check_map_keys, has_nested_keys, source_fields
+from iceberg_ops.data.sources.text.text_chunks import cut_by_bytes
 from iceberg_ops.data.sources.text.text_options import CsvOptions, JsonOptions, TextOptions, listing_options, text_options
-from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
+from iceberg_ops.errors import DataError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,
@@ -31,7 +32,6 @@ from iceberg_ops.spec.types import (
     MapType,
     NestedField,
     StructType,
-    child_fields,
     primitive_from_name,
 )
 from spark_jobs.jobs.source_files import folder_columns, past_cache, refuse_listed_twice
@@ -45,7 +45,6 @@ from spark_jobs.runners.text_tasks import (
     csv_guesses,
     csv_heads,
     csv_reader,
-    is_cut_by_spark,
     json_occurring,
     json_reader,
 )
@@ -89,7 +88,7 @@ class _Lines:
 
 def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Lines:
     reader = session.read.options(**listing_options(source.options), **past_cache())
-    if not is_cut_by_spark(options):
+    if not cut_by_bytes(options):
         reader = reader.option("wholetext", "true")
     found = reader.format("text").load(source.paths)
     of_folders = folder_columns(found)
@@ -116,25 +115,14 @@ def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, 
     answers: dict[str, list[str | None] | None] = dict(sorted(lines.answers(csv_heads(options))))
     heads = {file: fields for file, fields in answers.items() if fields is not None}
     headless = frozenset(answers.keys() - heads.keys())
-    if not options.header:
-        names = _by_position(next(iter(heads.values()), None), lines, source, schema)
-        own: Mapping[str, list[str]] = dict.fromkeys(heads, names)
-    else:
-        own = {file: list(header_names(fields, file)) for file, fields in heads.items()}
-        if not heads:  # there are no records
-            own = {"": [f.name for f in schema.fields if not f.type.is_nested]}
-        united = dict[str, str]()
-        for name in (name for have in own.values() for name in have):
-            united.setdefault(name.lower(), name)
-        names = list(united.values())
-    folders = {name.lower() for name in lines.folders}
+    own = names_by_file(heads, options, schema, ", ".join(source.paths), lines.folders)
+    names = united_names(own.values(), lines.folders)
     types = {f.name.lower(): _read_as(f.type, nested=False) for f in schema.fields}
-    names = [name for name in names if name.lower() not in folders]
     if options.infers and (unknown := {name.lower() for name in names} - types.keys()):
         types |= {name: t for name, t in _guessed(lines, options, own, headless).items() if name in unknown}
     wanted = [types.get(name.lower(), STRING) for name in names]
-    shapes = {file: _shape(names, wanted, have) for file, have in own.items()}
-    first = next(iter(shapes.values()), _shape(names, wanted, names))
+    shapes = {file: shape_of(names, wanted, have) for file, have in own.items()}
+    first = next(iter(shapes.values()), shape_of(names, wanted, names))
     one = first if all(shape == first for shape in shapes.values()) else None
     columns = [*zip(names, wanted, strict=True), *_typed_folders(lines, schema)]
     found = _spark_columns(columns, strict=strict)
@@ -142,33 +130,10 @@ def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, 
     return lines.read(csv_reader(options, one or shapes, output, headless), found)
 
 
-def _by_position(fields: list[str | None] | None, lines: _Lines, source: Source, schema: Schema) -> list[str]:
-    """The names of the columns of a source without a header: the table's, with those in names of folders or without them."""
-    folders, names = {name.lower() for name in lines.folders}, [f.name for f in schema.fields]
-    beside = [name for name in names if name.lower() not in folders]
-    if fields is None or len(fields) == len(names):
-        return names
-    if len(fields) != len(beside):
-        raise SchemaError(
-            f"source {', '.join(source.paths)} has {len(fields)} columns, the table {len(beside)}"
-            f"{' beside those in names of folders' if beside != names else ''}: CSV without header=true is taken by position"
-        )
-    return beside
-
-
-def _shape(names: list[str], types: list[IcebergType], have: list[str]) -> CsvShape:
-    places = {name.lower(): i for i, name in enumerate(have)}
-    return CsvShape(tuple(names), tuple(types), tuple(places.get(name.lower()) for name in names), len(have))
-
-
 def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]], headless: frozenset[str]) -> dict[str, IcebergType]:
-    """By name in lower case; a column without values is text."""
-    found: dict[str, IcebergType | None] = {}
-    for file, types in lines.answers(csv_guesses(options, {file: len(names) for file, names in own.items()}, headless)):
-        for name, type_ in zip(own[file], types, strict=True):
-            guess = None if type_ is None else primitive_from_name(type_)
-            found[name.lower()] = wider_guess(found.get(name.lower()), guess)
-    return {name: column_type(type_) for name, type_ in found.items()}
+    """By name in lower case."""
+    answers = lines.answers(csv_guesses(options, {file: len(names) for file, names in own.items()}, headless))
+    return united_guesses((own[file], [t and primitive_from_name(t) for t in types]) for file, types in answers)
 
 
 def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) -> DataFrame:
@@ -179,26 +144,15 @@ def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) 
         found.merge(Occurring.from_json(answer))
     fields = source_fields(found, table, as_text=options.as_text)
     if found.fields is None:  # no record says which columns there are
-        fields = tuple(f for f in table.fields if _nested_key(f.type) is None)
+        fields = tuple(f for f in table.fields if not has_nested_keys(f.type))
     fields = tuple(f if f.name.lower() not in folders else NestedField(f.field_id, f.name, STRING) for f in fields)
     kept = [i for i, f in enumerate(fields) if f.name.lower() not in folders]
     columns = [*((fields[i].name, fields[i].type) for i in kept), *_typed_folders(lines, schema)]
     for i in kept:
-        if (key := _nested_key(fields[i].type)) is not None:
-            raise UnsupportedError(
-                f"not supported: column {fields[i].name!r} with a map of {key} keys in a JSON source, because names of fields are "
-                "text: give the rows by Parquet or a query"
-            )
+        check_map_keys(fields[i])
     found_columns = _spark_columns(columns, strict=strict)
     output = _output(columns, kept, len(lines.folders), strict=strict)
     return lines.read(json_reader(options, StructType(fields), output), found_columns)
-
-
-def _nested_key(type_: IcebergType) -> IcebergType | None:
-    """The type of the keys of a map in it that are no scalars; None: there is no such map."""
-    if isinstance(type_, MapType) and type_.key.type.is_nested:
-        return type_.key.type
-    return next((key for f in child_fields(type_) if (key := _nested_key(f.type)) is not None), None)
 
 
 def _typed_folders(lines: _Lines, schema: Schema) -> Iterator[tuple[str, IcebergType]]:

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
 from iceberg_ops.data.arrow.arrow_values import bare_batch
 from iceberg_ops.data.sources.text import csv_rows, json_rows
-from iceberg_ops.data.sources.text.csv_records import QuotesDoNotPairError
 from iceberg_ops.data.sources.text.csv_rows import CsvShape
-from iceberg_ops.data.sources.text.decoding import lines_of, without_mark
+from iceberg_ops.data.sources.text.decoding import without_mark
 from iceberg_ops.data.sources.text.json_shape import Occurring
-from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError, Parsed
+from iceberg_ops.data.sources.text.parsed import BadRecord, Parsed
+from iceberg_ops.data.sources.text.text_chunks import (
+    Chunk,
+    cut_by_bytes,
+    cut_text,
+    first_fields,
+    of_chunks,
+    refuse,
+    unpaired_named,
+    without_headers,
+)
 from iceberg_ops.data.sources.text.text_options import CsvOptions, JsonOptions, TextOptions
 from iceberg_ops.data.sources.text.text_values import TextForms, parse_texts
 from iceberg_ops.errors import DataError
@@ -30,17 +38,6 @@ from spark_jobs.runners.task_process import begin_task
 
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
-_SHOWN = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Lines (or files) of one file, in their order. ``begins``: the first one is where the file begins."""
-
-    file: str
-    texts: list[bytes]
-    begins: bool
-    folders: list[pa.Array] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +52,6 @@ class Output:
     strict: bool = False
 
 
-def is_cut_by_spark(options: TextOptions) -> bool:
-    """Whether Spark can cut the text into lines: it looks for single bytes, and knows nothing of quotes."""
-    return not options.multi_line and "\n".encode(options.encoding) == b"\n"
-
-
 def csv_heads(options: CsvOptions) -> Task:
     """Gives, for each file that begins in the task, its URL and the fields of the first record (None: the part of it that the task
     reads has none), as JSON."""
@@ -72,7 +64,7 @@ def csv_heads(options: CsvOptions) -> Task:
                 if awaited is not None:
                     yield _answer([awaited, None])
                 awaited = chunk.file
-            if awaited == chunk.file and (head := _first(chunk, options)) is not None:
+            if awaited == chunk.file and (head := first_fields(chunk, options)) is not None:
                 awaited = None
                 yield _answer([chunk.file, head[1]])
         if awaited is not None:
@@ -86,9 +78,9 @@ def csv_guesses(options: CsvOptions, widths: Mapping[str, int], headless: frozen
 
     def read(batches: Batches) -> Batches:
         begin_task()
-        for chunk, skip in _without_headers(_chunks(batches, options), options, headless):
-            with _unpaired_named(chunk.file, options):
-                found = csv_rows.guessed_types(chunk.texts, widths[chunk.file], _of_chunks(options), skip=skip)
+        for chunk, skip in without_headers(_chunks(batches, options), options, partial(_is_headless, options, headless)):
+            with unpaired_named(chunk.file, options):
+                found = csv_rows.guessed_types(chunk.texts, widths[chunk.file], of_chunks(options), skip=skip)
             yield _answer([chunk.file, [None if t is None else str(t) for t in found]])
 
     return read
@@ -102,10 +94,10 @@ def csv_reader(
 
     def read(batches: Batches) -> Batches:
         begin_task()
-        for chunk, skip in _without_headers(_chunks(batches, options), options, headless):
+        for chunk, skip in without_headers(_chunks(batches, options), options, partial(_is_headless, options, headless)):
             shape = shapes if isinstance(shapes, CsvShape) else shapes[chunk.file]
-            with _unpaired_named(chunk.file, options):
-                parsed = csv_rows.parse(chunk.texts, shape, _of_chunks(options), skip=skip)
+            with unpaired_named(chunk.file, options):
+                parsed = csv_rows.parse(chunk.texts, shape, of_chunks(options), skip=skip)
             yield from _rows(parsed, chunk, output, options)
 
     return read
@@ -119,8 +111,8 @@ def json_occurring(options: JsonOptions, table: StructType, *, strict: bool) -> 
         begin_task()
         found = Occurring()
         for chunk in _chunks(batches, options):
-            refuse = partial(_refuse, chunk.file) if strict and not options.drops_malformed else _pass
-            found.merge(json_rows.occurring(chunk.texts, table, _of_chunks(options), refuse))
+            told = partial(refuse, chunk.file) if strict and not options.drops_malformed else _pass
+            found.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), told))
         yield _answer(found.to_json())
 
     return read
@@ -132,14 +124,14 @@ def json_reader(options: JsonOptions, fields: StructType, output: Output) -> Tas
     def read(batches: Batches) -> Batches:
         begin_task()
         for chunk in _chunks(batches, options):
-            yield from _rows(json_rows.parse(chunk.texts, fields, _of_chunks(options)), chunk, output, options)
+            yield from _rows(json_rows.parse(chunk.texts, fields, of_chunks(options)), chunk, output, options)
 
     return read
 
 
 def _chunks(batches: Batches, options: TextOptions) -> Iterator[Chunk]:
     """The input by files."""
-    is_cut, last = is_cut_by_spark(options), None
+    is_cut, last = cut_by_bytes(options), None
     for batch in batches:
         files, starts = batch.column(1).to_pylist(), batch.column(2).to_pylist()
         first = 0
@@ -149,8 +141,8 @@ def _chunks(batches: Batches, options: TextOptions) -> Iterator[Chunk]:
             texts = batch.column(0).slice(first, i - first).to_pylist()
             folders = [batch.column(n).slice(first, i - first) for n in range(3, batch.num_columns)]
             begins = not is_cut or (starts[first] == 0 and files[first] != last)
-            if not is_cut and not options.multi_line:
-                texts = _cut(files[first], texts[0], options)
+            if not is_cut:
+                texts = cut_text(files[first], texts[0], options)
                 folders = [pa.array(values.to_pylist() * len(texts), values.type) for values in folders]
             if begins and is_cut:
                 texts[0] = without_mark(texts[0])
@@ -158,62 +150,20 @@ def _chunks(batches: Batches, options: TextOptions) -> Iterator[Chunk]:
             last, first = files[first], i
 
 
-def _cut(file: str, raw: bytes, options: TextOptions) -> list[bytes]:
-    try:
-        return lines_of(raw, options.encoding)
-    except NotAValueError as e:
-        raise DataError(f"source {file}: {e}") from None
-
-
-def _of_chunks(options: Any) -> Any:
-    """The options of the texts of chunks: lines that were cut here are UTF-8."""
-    return options if is_cut_by_spark(options) or options.multi_line else replace(options, encoding="utf-8")
-
-
-def _without_headers(
-    chunks: Iterator[Chunk], options: CsvOptions, headless: frozenset[str]
-) -> Iterator[tuple[Chunk, frozenset[int]]]:
-    """Each chunk with the index of the text that holds the header, if it does; those before it have no records. Raises DataError
-    for a record of a file that is ``headless``."""
-    awaited: str | None = None
-    for chunk in chunks:
-        if options.header and chunk.file in headless:
-            if _first(chunk, options) is not None:
-                raise DataError(
-                    f"source {chunk.file}: the part of it that Spark reads first holds blank lines and comments only, so its "
-                    "header is not found: remove them, or let Spark read larger parts (spark.sql.files.maxPartitionBytes)"
-                )
-            continue
-        if options.header and chunk.begins:
-            awaited = chunk.file
-        if awaited != chunk.file:
-            yield chunk, frozenset()
-        elif (head := _first(chunk, options)) is not None:
-            awaited = None
-            yield chunk, frozenset({head[0]})
-
-
-def _refuse(file: str, record: BadRecord) -> NoReturn:
-    raise DataError(f"source {file}: {record.reason}: {' '.join(record.text.split())[:_SHOWN]}")
+def _is_headless(options: CsvOptions, headless: frozenset[str], chunk: Chunk) -> bool:
+    """Whether it is of a file in ``headless``. Raises DataError for a record of one."""
+    if chunk.file not in headless:
+        return False
+    if first_fields(chunk, options) is not None:
+        raise DataError(
+            f"source {chunk.file}: the part of it that Spark reads first holds blank lines and comments only, so its header is "
+            "not found: remove them, or let Spark read larger parts (spark.sql.files.maxPartitionBytes)"
+        )
+    return True
 
 
 def _pass(_: BadRecord) -> None:
     """The second pass says what becomes of it."""
-
-
-def _first(chunk: Chunk, options: CsvOptions) -> tuple[int, list[str | None]] | None:
-    """The index of the text with the first record that can be read, and the record's fields. A header must be readable."""
-    own = _of_chunks(options)
-    for i, raw in enumerate(chunk.texts):
-        with _unpaired_named(chunk.file, options):
-            record = csv_rows.first_record(raw, own)
-        if isinstance(record, BadRecord):
-            if not options.header:
-                continue
-            _refuse(chunk.file, record)
-        if record is not None:
-            return i, record.fields
-    return None
 
 
 def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) -> Batches:
@@ -228,7 +178,7 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
         for row, why in wrong.items():
             bad.setdefault(row, BadRecord(f"folder {name!r}: {why}", parsed.text_of(row)))
     if output.strict and bad and not options.drops_malformed:
-        _refuse(chunk.file, bad[min(bad)])
+        refuse(chunk.file, bad[min(bad)])
     about = [bad.get(row) for row in range(rows)] if bad else [None] * rows
     reasons = pa.array([record and record.reason for record in about], pa.string())
     records = pa.array([record and record.text for record in about], pa.string())
@@ -241,21 +191,6 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
         batch = batch.filter(reasons.is_null())
     if batch.num_rows:
         yield batch
-
-
-@contextmanager
-def _unpaired_named(file: str, options: CsvOptions) -> Iterator[None]:
-    """Names the file of text that cannot be cut into records."""
-    try:
-        yield
-    except QuotesDoNotPairError as e:
-        form, text = options.form, " ".join(e.text.split())
-        text = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-        raise DataError(
-            f"source {file}: quotes do not pair up: {text}: a field that begins with {form.quote} must end with it, and "
-            f"{form.quote} inside is written {form.escape}{form.quote} (reader options: quote, escape; multiLine = true where "
-            "quoted fields hold line breaks)"
-        ) from None
 
 
 def _answer(found: Any) -> pa.RecordBatch:

@@ -129,7 +129,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], type[IcebergOpsError], str]] = {
     "an unknown column": ("delete", {"where": "nope = 1"}, WhereError, "nope"),
     "no SQL": ("delete", {"where": "id = = 1"}, WhereError, "id = = 1"),
     "no SET": ("update", {"where": "id = 1"}, OptionError, "at least one SET"),
-    "SET of an unknown column": ("update", {"change": RowChange(set={"nope": "1"})}, OptionError, "SET names 'nope'"),
+    "SET of an unknown column": ("update", {"change": RowChange(set={"nope": "1"})}, OptionError, "SET 'nope' is not a column"),
     "no source": ("append", {}, OptionError, "append needs a source"),
     "a source that is not there": ("append", {"source": Source(format="csv", paths=["/no/such"])}, DataError, "no such path"),
     "the target as a source": ("append", {"source": Source(format="table", table="test.db.t")}, OptionError, "the target itself"),

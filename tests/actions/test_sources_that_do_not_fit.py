@@ -138,7 +138,7 @@ def test_an_older_snapshot_is_taken_with_the_columns_that_it_had(place: RowsPlac
         place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, column, LONG)), name=name)
     place.run("append", source=source)
     assert place.rows() == [{"id": 1, "a": 10}]
-    with pytest.raises(SchemaError, match="source column 'a' is not a column of the table"):
+    with pytest.raises(SchemaError, match="column 'a' is not a column of the table"):
         place.run("append", name="u", source=source)
 
 

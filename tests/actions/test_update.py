@@ -173,7 +173,7 @@ def test_a_value_is_stored_as_the_column_s_type(place: RowsPlace, column: str, s
     ("changes", "where", "error", "says"),
     [
         ({}, None, OptionError, "at least one SET"),
-        ({"nope": "1"}, None, OptionError, "SET names 'nope'"),
+        ({"nope": "1"}, None, OptionError, "SET 'nope' is not a column"),
         ({"i": "1", "I": "2"}, None, OptionError, "SET assigns 'i' twice"),
         ({"i": "nope"}, None, WhereError, "'nope' is no column"),
         ({"i": "1"}, "nope = 1", WhereError, "nope"),

@@ -154,7 +154,7 @@ def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -
     [
         (["append", "--from", "{landing}", "--option", "merge-schema=true"], "append with merge-schema"),
         (["append", "--from", "{tmp}/nothing"], "there is no such path"),
-        (["append", "--query", "SELECT 1"], "a source of format sql"),
+        (["append", "--query", "SELECT 1"], "a source query"),
         (["append", "--from", "{tmp}/text.parquet"], "column id is string, not long"),
         (["append", "--from", "{tmp}/more.parquet"], "'nope' is not a column of the table"),
         (["append", "--from", "{tmp}/null.parquet"], "required column id holds nulls"),

@@ -287,7 +287,7 @@ def test_lane_auto_does_here_what_needs_no_spark(cli: Cli, spark: Spark, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "needs"),
     [
-        (["append", "lake.ns.t", "--query", "SELECT 1"], "a source of format sql"),
+        (["append", "lake.ns.t", "--query", "SELECT 1"], "a source query"),
         (["delete", "lake.ns.t", "--where", "id % 2 = 1"], "delete where id % 2 = 1"),
         (["update", "lake.ns.t", "--set", "id = id + 1"], "SET id = id + 1"),
     ],

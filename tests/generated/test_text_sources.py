@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime
+import gzip
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
+from tests.actions.rows_place import RowsPlace
 from tests.generated.drawing import Draw, for_each_seed, missing
 from tests.generated.text_sources import NESTED, SCHEMA, Drawn, csv_source, json_source
 from tests.spark.conftest import Place, place  # noqa: F401 - a fixture
@@ -64,10 +68,33 @@ def check_quarantine(place: Place, name: str, source: Source, drawn: Drawn) -> N
 
 
 def check_rows(place: Place, name: str, drawn: Drawn, rows: list[dict[str, Any]]) -> None:  # noqa: F811
-    found = scan_table(place.table(name), Scan()).to_pylist()
+    check_found(scan_table(place.table(name), Scan()).to_pylist(), drawn, rows)
+
+
+def check_found(found: list[dict[str, Any]], drawn: Drawn, rows: list[dict[str, Any]]) -> None:
     given, wanted = (sorted(map(repr, map(plain, rows))) for rows in (found, rows))
     different = [pair for pair in zip(given, wanted, strict=False) if pair[0] != pair[1]]
     assert given == wanted, f"{different[:1]} of {drawn.text.decode()}"
+
+
+def check_on_lane_local(draw: Draw, root: Path, form: str, schema: Schema, drawn: Drawn) -> None:
+    """The same rows and the same refusals as on Spark, whatever the file is compressed by; the first bad record is named."""
+    folder = root / str(draw.seed)
+    own = RowsPlace.at(folder)
+    own.create(schema)
+    end, compress = draw.choice([("", bytes), ("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+    draw.note(f"compressed {end or 'not'}")
+    path = folder / f"a.{form}{end}"
+    path.write_bytes(compress(drawn.text))
+    source = Source(format=form, paths=[str(path)], options=drawn.options)  # type: ignore[arg-type]
+    try:
+        own.run("append", source=source)
+    except (DataError, SchemaError) as e:
+        assert drawn.rows is None, f"{e} of {drawn.text.decode()}"  # noqa: PT017
+        assert str(path) in str(e), e  # noqa: PT017
+        return
+    assert drawn.rows is not None, f"nothing is wrong with {drawn.text.decode()}"
+    check_found(scan_table(own.table(), Scan()).to_pylist(), drawn, drawn.rows)
 
 
 def test_csv_is_what_its_rules_say(place: Place) -> None:  # noqa: F811
@@ -78,3 +105,15 @@ def test_csv_is_what_its_rules_say(place: Place) -> None:  # noqa: F811
 def test_json_is_what_its_rules_say(place: Place) -> None:  # noqa: F811
     for_each_seed("json sources", 16, lambda draw: check_source(draw, place, "json", NESTED, json_source(draw)))
     assert missing("json sources", {"good", "bad", "nested name in another case"}) == set()
+
+
+def test_csv_on_lane_local_is_what_its_rules_say(tmp_path: Path) -> None:
+    kind = "csv sources on lane local"
+    for_each_seed(kind, 120, lambda draw: check_on_lane_local(draw, tmp_path, "csv", SCHEMA, csv_source(draw)))
+    assert missing(kind, {"header", "by position", "doubled quote", "good", "bad", "multiLine", "compressed .gz"}) == set()
+
+
+def test_json_on_lane_local_is_what_its_rules_say(tmp_path: Path) -> None:
+    kind = "json sources on lane local"
+    for_each_seed(kind, 120, lambda draw: check_on_lane_local(draw, tmp_path, "json", NESTED, json_source(draw)))
+    assert missing(kind, {"good", "bad", "nested name in another case", "multiLine", "compressed .bz2"}) == set()

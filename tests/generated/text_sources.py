@@ -125,7 +125,8 @@ def csv_source(draw: Draw) -> Drawn:
     if draw.often(0.15):
         text = "\ufeff" + text
         draw.note("byte order mark")
-    options = {**({"header": "true"} if header else {}), **({"multiLine": "true"} if multi else {}), **written.options()}
+    said = {"header": str(header).lower()} if not header or draw.often(0.5) else {}
+    options = {**said, **({"multiLine": "true"} if multi else {}), **written.options()}
     full = [{f.name: row.get(f.name) for f in SCHEMA.fields} for row in rows]
     draw.note("good" if good else "bad")
     kept = [row for row, fits in zip(full, fitting, strict=True) if fits]

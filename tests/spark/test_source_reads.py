@@ -44,7 +44,7 @@ def source(place: Place, form: str, **options: str) -> Source:
     options.pop("more", None)
     rows = [{"id": i, "v": f"v{i}"} | ({"x": i} if more else {}) for i in range(COUNT)]
     lines = [json.dumps(row) for row in rows] if form == "json" else [",".join(str(v) for v in row.values()) for row in rows]
-    if options.get("header") == "true":
+    if form == "csv" and options.get("header") != "false":
         lines.insert(0, ",".join(rows[0]))
     (place.folder / "in.txt").write_text("\n".join(lines))
     return Source(format=form, paths=[str(place.folder / "in.txt")], options=options)  # type: ignore[arg-type]
@@ -53,10 +53,10 @@ def source(place: Place, form: str, **options: str) -> Source:
 CASES: dict[str, tuple[str, str, dict[str, str], list[int]]] = {
     "json is read for its columns, and for its rows": ("append", "json", {}, [COUNT, COUNT]),
     "json that replaces rows": ("overwrite", "json", {}, [COUNT, COUNT]),
-    "csv with names": ("append", "csv", {"header": "true"}, [COUNT + 1, COUNT + 1]),
-    "csv by position": ("append", "csv", {}, [COUNT, COUNT]),
+    "csv with names": ("append", "csv", {}, [COUNT + 1, COUNT + 1]),
+    "csv by position": ("append", "csv", {"header": "false"}, [COUNT, COUNT]),
     "csv whose columns the table types": ("append", "csv", {"header": "true", "inferSchema": "true"}, [COUNT + 1, COUNT + 1]),
-    "csv by position, to be inferred": ("append", "csv", {"inferSchema": "true"}, [COUNT, COUNT]),
+    "csv by position, to be inferred": ("append", "csv", {"header": "false", "inferSchema": "true"}, [COUNT, COUNT]),
 }
 
 

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.spark
 
 Form = Literal["csv", "json"]
 HEADER = {"header": "true"}
+HEADERLESS = {"header": "false"}
 TEXTS = Schema.of(NestedField(1, "id", STRING), NestedField(2, "v", STRING))
 FLAT = Schema.of(NestedField(1, "id", LONG), NestedField(2, "v", STRING))
 IN_FOLDERS = Schema.of(*FLAT.fields, NestedField(3, "day", DATE))
@@ -142,15 +143,15 @@ def test_columns_by_position_are_those_beside_the_folders_or_all(place: Place) -
     place.create("t", IN_FOLDERS)
     for line in (b"1,x\n", b"1,x,2020-02-02\n"):
         folder = files(place, {"day=2026-07-01/a.csv": line})
-        assert append(place, folder, "csv", reader={})[-1] == {"id": 1, "v": "x", "day": date(2026, 7, 1)}
+        assert append(place, folder, "csv", reader=HEADERLESS)[-1] == {"id": 1, "v": "x", "day": date(2026, 7, 1)}
     with pytest.raises(SchemaError, match="has 4 columns, the table 2 beside those in names of folders"):
-        append(place, files(place, {"day=2026-07-01/a.csv": b"1,x,y,z\n"}), "csv", reader={})
+        append(place, files(place, {"day=2026-07-01/a.csv": b"1,x,y,z\n"}), "csv", reader=HEADERLESS)
 
 
 def test_a_first_record_that_is_not_readable_is_one_like_others_where_it_is_no_header(place: Place) -> None:
     place.create("t", FLAT)
     folder = files(place, {"a.csv": b"1,\xff\n2,b\n", "b.csv": b"\xff"})
-    assert append(place, folder, "csv", reader={}, options=quarantine(place)) == [{"id": 2, "v": "b"}]
+    assert append(place, folder, "csv", reader=HEADERLESS, options=quarantine(place)) == [{"id": 2, "v": "b"}]
     assert diverted(place) == [(text, "is not text in the source's encoding (utf-8)") for text in ("1,\ufffd", "\ufffd")]
     with pytest.raises(DataError, match="is not text in the source's encoding"):
         append(place, files(place, {"b.csv": b"id,\xff\n"}), "csv", options=quarantine(place))

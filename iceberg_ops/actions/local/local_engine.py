@@ -21,6 +21,7 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.row_options import WriteOptions
+from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import NeedsSparkError
@@ -45,8 +46,10 @@ class LocalEngine:
     def check(self, job: JobSpec) -> None:
         """Raises UnsupportedError."""
         source = job.source
-        if source is not None and (source.format not in ("parquet", "table") or source.options):
-            raise NeedsSparkError.to(f"a source of format {source.format}")
+        if source is not None and source.format == "sql":
+            raise NeedsSparkError.to("a source query")
+        if source is not None and source.format not in TEXT_FORMATS and source.options:
+            raise NeedsSparkError.to(f"reader option {min(source.options)} of a source of format {source.format}")
         if job.job != "delete" and (surplus := sorted(job.options.keys() & _OPTIONS_OF_SPARK)):
             raise NeedsSparkError.to(f"{job.job} with {surplus[0]}")
 

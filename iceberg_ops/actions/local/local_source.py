@@ -60,7 +60,7 @@ class LocalSource:
         if folder := next((part for name in names for part in name[:-1] if "=" in part), None):
             raise NeedsSparkError.to(f"source {path} has values in folder names ({folder})")
         found = sorted(str(place.joinpath(*name)) for name in names)
-        with _typed(path):
+        with file_errors(path):
             self._stamps |= {location: _stamp(location) for location in found}
         return found
 
@@ -71,7 +71,7 @@ class LocalSource:
         meanwhile, and UnsupportedError for a path elsewhere, and for a link to a folder below it, which Hadoop follows and this
         process does not, because it may lead back."""
         place, names = self._named(path)
-        with _typed(path):
+        with file_errors(path):
             return len(names), sum(_stamp(str(place.joinpath(*name)))[0] for name in names)
 
     @contextmanager
@@ -87,7 +87,7 @@ class LocalSource:
 
     def _check(self, cause: IcebergOpsError | None) -> None:
         for location, before in self._stamps.items():
-            with _typed(location):
+            with file_errors(location):
                 if _stamp(location) != before:
                     raise RetryableError(
                         f"source {location} was changed while it was read, so nothing was committed: run the job again when the "
@@ -96,7 +96,7 @@ class LocalSource:
 
     def _named(self, path: str) -> tuple[Path, list[RelativeName]]:
         """The folder, and the names of files below it."""
-        with _typed(path):
+        with file_errors(path):
             place = _place_of(path)
             self._own.check_path(path)
             if place.is_file():
@@ -169,8 +169,9 @@ def _stamp(location: str) -> Stamp:
 
 
 @contextmanager
-def _typed(path: str) -> Iterator[None]:
-    """Within, the system is asked for files at ``path``."""
+def file_errors(path: str) -> Iterator[None]:
+    """Within, the system is asked for files at ``path``. Raises RetryableError for one that goes away, DataError for what cannot be
+    read, CatalogUnavailableError or MachineLimitError for what passes."""
     try:
         yield
     except FileNotFoundError as e:

@@ -29,6 +29,7 @@ from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
+from iceberg_ops.spec.schema import not_of_table
 from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField, PrimitiveType
 
 Mask = npt.NDArray[np.bool_]
@@ -72,8 +73,7 @@ def _columns(run: Run, source: SourceRows, options: WriteOptions) -> Columns:
     for name in names:
         wanted = known.get(name)
         if wanted is None:
-            columns = ", ".join(f.name for f in fields)
-            raise SchemaError(f"source column {name!r} is not a column of the table ({columns}): {source.name}")
+            raise SchemaError(f"source {source.name}: column {not_of_table(name, fields)}")
         given = source.find(name)
         assert given is not None
         source.check_fit(given, wanted)

@@ -20,7 +20,7 @@ from iceberg_ops.expressions.store_assignment import stored_value
 from iceberg_ops.expressions.where_literals import Null
 from iceberg_ops.expressions.where_pieces import ColumnText, parse_value
 from iceberg_ops.spec.name_matching import named
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, not_of_table
 from iceberg_ops.spec.types import MISSING, NestedField
 
 Side = Literal["target", "source"]
@@ -91,7 +91,7 @@ def set_column(schema: Schema, name: str) -> NestedField:
     """The top-level column that SET names. Raises OptionError, UnsupportedError for a field of a struct."""
     found = schema.find(name, case_sensitive=False)
     if found is None:
-        raise OptionError(f"SET names {name!r}, which is not a column of the table ({', '.join(f.name for f in schema.fields)})")
+        raise OptionError(f"SET {not_of_table(name, schema.fields)}")
     if found not in schema.fields:
         raise NeedsSparkError.to(f"SET of {name!r}, a field of a struct,")
     return found

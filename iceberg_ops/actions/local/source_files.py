@@ -1,18 +1,20 @@
 """Rows of a source, read and written as data files of the table by this process: what appends and overwrites on lane local.
 
-Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables. What must be converted, computed or
-read as text is Spark's, and the error says so. The rules about paths are those of the Spark job (``data.source_folder``); the files
-are found, and held to what they are, by ``local_source``.
+CSV and JSON files (``text_source``), Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables.
+What must be converted or computed is Spark's, and the error says so. The rules about paths are those of the Spark job
+(``data.source_folder``); the files are found, and held to what they are, by ``local_source``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
 from contextlib import closing
+from functools import partial
 
 import pyarrow as pa
 
 from iceberg_ops.actions.local.local_source import LocalSource
+from iceberg_ops.actions.local.text_source import text_rows
 from iceberg_ops.actions.rows.row_engine import WrittenSource
 from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
@@ -20,15 +22,18 @@ from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.config.table_name import TableName
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema
 from iceberg_ops.data.reading.reader import scan_batches
 from iceberg_ops.data.sorting.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.sources.source_fit import column_names, parts_that_fit, type_fits
 from iceberg_ops.data.sources.source_parts import SourcePart, read_parts, source_hints
-from iceberg_ops.errors import NeedsSparkError, OptionError, SchemaError, UnsupportedError
+from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
+from iceberg_ops.data.writing.conform import conform
+from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.name_matching import matched
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, not_of_table
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.spec.types import MISSING, NestedField
 from iceberg_ops.table.same_table import logged
@@ -67,6 +72,8 @@ def _rows(run: Run, files: LocalSource, writer: TableWriter) -> Generator[pa.Rec
         raise OptionError(f"{run.job.job} needs a source")
     if source.format == "table":
         return _rows_of_table(run, source)
+    if source.format in TEXT_FORMATS:
+        return _rows_of_text(run, source, files)
     return _rows_of_files(run, source, files, writer)
 
 
@@ -75,6 +82,20 @@ def _rows_of_files(run: Run, source: Source, files: LocalSource, writer: TableWr
     writer.hints = source_hints(files.io, parts, run.table.schema)
     with closing(read_parts(files.io, parts, run.table.schema)) as rows:
         yield from rows
+
+
+def _rows_of_text(run: Run, source: Source, files: LocalSource) -> Generator[pa.RecordBatch]:
+    """Raises SchemaError for columns that do not fit, whatever is in them, and DataError for the first row that does not."""
+    name, schema = ", ".join(paths_of(source)), run.table.schema
+    locations = [location for path in paths_of(source) for location in files.files(path)]
+    found = text_rows(source, locations, files.io, schema)
+    _fields(name, [f.name for f in found.fields], schema)
+    check = partial(conform, schema=schema)
+    try:
+        check(pa.RecordBatch.from_pylist([], arrow_schema(Schema.of(*found.fields))))
+    except DataError as e:
+        raise SchemaError(f"source {name}: {e}") from None
+    return found.batches(check)
 
 
 def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
@@ -130,8 +151,7 @@ def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedFi
     """The table's fields by the source's column names. Raises SchemaError."""
     found = matched(names, schema.fields, f"source {source}")
     if unknown := [name for name in names if name not in found]:
-        columns = ", ".join(f.name for f in schema.fields)
-        raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({columns}): {source}")
+        raise SchemaError(f"source {source}: column {not_of_table(unknown[0], schema.fields)}")
     check_required_columns(source, found.values(), schema)
     return found
 

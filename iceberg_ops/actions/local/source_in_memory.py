@@ -14,18 +14,20 @@ import pyarrow as pa
 
 from iceberg_ops.actions.local.local_source import LocalSource
 from iceberg_ops.actions.local.source_files import scan_of, source_table
+from iceberg_ops.actions.local.text_source import text_rows
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.config.job_spec import paths_of
+from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.reading.reader import scan_batches
 from iceberg_ops.data.sorting.external_sort import in_one
 from iceberg_ops.data.sources.source_fit import fits, stored_parts, type_fits
 from iceberg_ops.data.sources.source_parts import SourcePart, read_parts
+from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import NeedsSparkError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import plan
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import IcebergType, NestedField
+from iceberg_ops.spec.types import FixedType, IcebergType, NestedField
 
 MOST_BYTES = 256 << 20
 """Arrow bytes of a source that is held."""
@@ -73,13 +75,23 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     if source.format != "table":
         files = LocalSource(run.table, require_success_file=require_success_file)
         with files.unchanged():
-            return _read_files(run, paths_of(source), files)
+            return _read_text(run, source, files) if source.format in TEXT_FORMATS else _read_files(run, paths_of(source), files)
     other = source_table(run, source)
     scan = scan_of(source)
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
     _check_names(other.name, [f.name for f in schema.fields])
     found = scan_batches(other, scan, check_texts=True)
     return SourceRows(other.name, schema, _held(other.name, schema, found), {}, of_files=False)
+
+
+def _read_text(run: Run, source: Source, files: LocalSource) -> SourceRows:
+    paths = paths_of(source)
+    found = text_rows(source, [location for path in paths for location in files.files(path)], files.io, run.table.schema)
+    name, schema = ", ".join(paths), Schema.of(*found.fields)
+    for f in schema.fields_by_id.values():
+        if str(f.type) == "uuid" or isinstance(f.type, FixedType):  # Spark has text and binary, which compare in another way
+            raise NeedsSparkError.to(f"{source.format} column {f.name} of type {f.type} in a source of {run.job.job}")
+    return SourceRows(name, schema, _held(name, schema, found.batches(None)), {}, of_files=False)
 
 
 def _read_files(run: Run, paths: Iterable[str], files: LocalSource) -> SourceRows:

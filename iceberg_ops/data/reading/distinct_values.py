@@ -18,7 +18,7 @@ from iceberg_ops.errors import SchemaError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_json, task_to_json
 from iceberg_ops.serde.puffins.theta_sketch import ThetaSketch
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, not_of_table
 from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIME, TIMESTAMP, TIMESTAMPTZ, NestedField, PrimitiveType
 from iceberg_ops.spec.values import to_bytes
 
@@ -35,7 +35,7 @@ def sketched_columns(schema: Schema, names: Sequence[str]) -> list[NestedField]:
     for name in names:
         f = schema.find(name, case_sensitive=False)
         if f is None:
-            raise SchemaError(f"columns: {name!r} is not a column of the table ({', '.join(c.name for c in schema.fields)})")
+            raise SchemaError(f"columns: {not_of_table(name, schema.fields)}")
         if schema.parents[f.field_id] is not None or not _can_be_sketched(f):
             raise SchemaError(f"columns: {name!r} of type {f.type} has no sketch: it must be a top-level, single value")
         found.append(f)

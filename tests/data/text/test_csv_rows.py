@@ -63,4 +63,4 @@ def test_only_where_a_file_begins_a_byte_order_mark_is_no_text() -> None:
 def test_no_name_of_a_header_stands_for_null() -> None:
     options = {"nullValue": "id", "header": "true"}
     assert first_record(b"id,v", csv_options(options)) == CsvRecord(["id", "v"], "id,v")
-    assert first_record(b"id,v", csv_options({"nullValue": "id"})) == CsvRecord([None, "v"], "id,v")
+    assert first_record(b"id,v", csv_options({"nullValue": "id", "header": "false"})) == CsvRecord([None, "v"], "id,v")

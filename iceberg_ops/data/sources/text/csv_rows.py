@@ -14,7 +14,6 @@ from iceberg_ops.data.sources.text.decoding import decoded
 from iceberg_ops.data.sources.text.parsed import BadRecord, Parsed, nulls_where_bad
 from iceberg_ops.data.sources.text.text_options import CsvOptions
 from iceberg_ops.data.sources.text.text_values import WHOLE, TextForms, parse_texts, text_parser
-from iceberg_ops.errors import DataError
 from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, DecimalType, IcebergType
 
 _LARGE, _WHOLES = DecimalType(19, 0), DecimalType(38, 0)
@@ -31,19 +30,6 @@ class CsvShape:
     types: tuple[IcebergType, ...]
     places: tuple[int | None, ...]
     width: int
-
-
-def header_names(fields: Fields, source: str) -> tuple[str, ...]:
-    """The names of a file's columns. Raises DataError where one has none, or two have the same (without regard to case)."""
-    names = tuple(name or "" for name in fields)
-    seen: dict[str, str] = {}
-    for i, name in enumerate(names):
-        if not name.strip():
-            raise DataError(f"source {source}: column {i + 1} of the header has no name")
-        if name.lower() in seen:
-            raise DataError(f"source {source} has column {name!r} twice in its header: rename one of them")
-        seen[name.lower()] = name
-    return names
 
 
 def first_record(raw: bytes, options: CsvOptions) -> CsvRecord | BadRecord | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from iceberg_ops.config.whole_numbers import EXACT_MAX, LONG_MAX
 from iceberg_ops.data.sources.text.json_values import Number
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.types import (
     BOOLEAN,
     DOUBLE,
@@ -24,6 +25,7 @@ from iceberg_ops.spec.types import (
     MapType,
     NestedField,
     StructType,
+    child_fields,
 )
 
 _MOST_DIGITS = 38
@@ -137,6 +139,26 @@ def source_fields(found: Occurring, table: StructType, *, as_text: bool = False)
     has a write default. Field ids are the table's, and new ones for the rest."""
     ids = itertools.count(-1, -1)
     return _fields(found.fields or {}, table, ids, as_text=as_text)
+
+
+def has_nested_keys(type_: IcebergType) -> bool:
+    """Whether a map in it has keys that are no scalars."""
+    return _nested_key(type_) is not None
+
+
+def check_map_keys(f: NestedField) -> None:
+    """Raise UnsupportedError for a column whose maps have keys that no name of a JSON field says."""
+    if (key := _nested_key(f.type)) is not None:
+        raise UnsupportedError(
+            f"not supported: column {f.name!r} with a map of {key} keys in a JSON source, because names of fields are text: give "
+            "the rows by Parquet or a query"
+        )
+
+
+def _nested_key(type_: IcebergType) -> IcebergType | None:
+    if isinstance(type_, MapType) and type_.key.type.is_nested:
+        return type_.key.type
+    return next((key for f in child_fields(type_) if (key := _nested_key(f.type)) is not None), None)
 
 
 def _fields(given: dict[str, Occurring], wanted: StructType, ids: Iterator[int], *, as_text: bool) -> tuple[NestedField, ...]:

@@ -18,6 +18,7 @@ from iceberg_ops.data.sources.text.date_patterns import date_parser, timestamp_p
 from iceberg_ops.data.sources.text.text_values import TextForms
 from iceberg_ops.errors import OptionError
 
+TEXT_FORMATS = ("csv", "json")
 _OF_LISTING = frozenset(
     {
         "recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "basepath", "ignorecorruptfiles",
@@ -60,10 +61,12 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions(TextOptions):
-    """``header``: the first record of each file names its columns. ``infers``: columns that the table does not have get types."""
+    """``header``: the first record of each file names its columns, and ``header_is_given`` where the options say so. ``infers``:
+    columns that the table does not have get types."""
 
     form: CsvForm = field(default_factory=CsvForm)
-    header: bool = False
+    header: bool = True
+    header_is_given: bool = False
     infers: bool = False
 
 
@@ -99,7 +102,8 @@ def csv_options(options: Mapping[str, str]) -> CsvOptions:
         drops_malformed=drops,
         forms=_forms(given, numbers),
         form=form,
-        header=_flag(given, "header"),
+        header=_flag(given, "header", default=True),
+        header_is_given="header" in given,
         infers=_flag(given, "inferschema"),
     )
 
