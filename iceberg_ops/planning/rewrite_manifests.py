@@ -19,6 +19,7 @@ from iceberg_ops.spec.partitioning import PartitionSpec, untyped_places
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.types import IcebergType
 from iceberg_ops.spec.values import from_bytes
+from iceberg_ops.table.former_columns import of_former_columns
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 
@@ -73,6 +74,10 @@ def plan_rewrite_manifests(table: Table, options: RewriteManifestsOptions, branc
         if untyped_places(spec, metadata.all_fields_by_id):
             kept.extend((m.manifest_path, "the type of its partition values is not known any more") for m in found)
             continue
+        former = of_former_columns(table, found)
+        why = "another engine has replaced the table since, and columns had other types before"
+        kept.extend((m.manifest_path, why) for m in found if m.manifest_path in former)
+        found = [m for m in found if m.manifest_path not in former]
         reason = reason_to_rewrite(found, options.target_size_bytes, cluster_by, types)
         if reason:
             groups.append(ManifestGroup(content, tuple(found), reason))

@@ -77,7 +77,7 @@ def plan_appends(
     table: Table, *, from_snapshot_id: int | None, to_snapshot_id: int | None = None, where: Expression = ALWAYS_TRUE
 ) -> list[FileScanTask]:
     """Files that ``append`` snapshots of the range added (Java: IncrementalAppendScan); no deletes are attached."""
-    filters = SpecFilters(bind(table.schema, where), table.metadata)
+    filters = SpecFilters(bind(table.schema, where), table)
     tasks = []
     for snapshot in snapshots_between(table, from_snapshot_id, to_snapshot_id):
         if snapshot.operation == SnapshotOperation.APPEND:
@@ -96,7 +96,7 @@ def plan_changelog(
     """Everything the snapshots of the range added and removed, oldest first. ``where`` (bound to ``schema``, None: the current
     one) chooses files, and rows by residuals. Raises NoSuchSnapshotError where history that is needed has been expired."""
     table = as_it_was(table, schema or table.schema)
-    filters = SpecFilters(bind(schema or table.schema, where), table.metadata)
+    filters = SpecFilters(bind(schema or table.schema, where), table)
     chosen = [s for s in snapshots_between(table, from_snapshot_id, to_snapshot_id) if s.operation != SnapshotOperation.REPLACE]
     tasks: list[ChangelogTask] = []
     for ordinal, snapshot in enumerate(chosen):
@@ -170,7 +170,7 @@ def _changed(table: Table, snapshot: Snapshot, filters: SpecFilters) -> Iterator
     for manifest in manifests_of(table, snapshot):
         if manifest.content is not ManifestContent.DATA or manifest.added_snapshot_id != snapshot.snapshot_id:
             continue
-        judge = filters.of(manifest.partition_spec_id)
+        judge = filters.of_manifest(manifest)
         for entry in entries_of(table, manifest):
             if _is_change_of(entry, snapshot) and judge.keeps(entry.data_file):
                 yield entry

@@ -81,7 +81,7 @@ def plan(table: Table, scan: Scan) -> ScanPlan:
     if snapshot is None:
         return ScanPlan(table, None, schema, [], bound)
     manifests = manifests_of(table, snapshot)
-    filters = SpecFilters(bound, table.metadata)
+    filters = SpecFilters(bound, table)
     with _collector_paused():
         tasks = _tasks(table, manifests, filters, scan.ignore_residuals)
     return ScanPlan(table, snapshot, schema, tasks, bound)
@@ -169,11 +169,8 @@ def _of_each(
     manifests: Iterable[ManifestFile], content: ManifestContent, filters: SpecFilters, read: Callable[[ManifestFile, SpecFilter], T]
 ) -> Iterator[T]:
     """What ``read`` gives for each manifest of that content that the filters keep, in the manifests' order."""
-    chosen = [
-        (m, filters.of(m.partition_spec_id))
-        for m in manifests
-        if m.content is content and m.has_live_files and filters.of(m.partition_spec_id).keeps_manifest(m)
-    ]
+    judged = ((m, filters.of_manifest(m)) for m in manifests if m.content is content and m.has_live_files)
+    chosen = [(m, judge) for m, judge in judged if judge.keeps_manifest(m)]
     if len(chosen) < 2:
         yield from (read(m, judge) for m, judge in chosen)
         return

@@ -15,9 +15,10 @@ from typing import Any
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.expressions.evaluators import manifest_may_match, metrics_may_match, partition_matches, residual
-from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysTrue, Expression
+from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysTrue, Expression, field_ids
 from iceberg_ops.expressions.projection import project_inclusive
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
+from iceberg_ops.scan.former_types import FormerTypes
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -25,6 +26,7 @@ from iceberg_ops.spec.promotion import moved_by_promotion
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.transforms import VOID
 from iceberg_ops.spec.types import DATE, NestedField, PrimitiveType, StructType
+from iceberg_ops.table.table import Table
 
 _EQUAL_IS_SAME = frozenset({"boolean", "int", "long", "date", "timestamp", "timestamptz", "string"})
 
@@ -102,10 +104,16 @@ class SpecFilter:
 class SpecFilters:
     """The filters of one scan, one per partition spec, made when first asked for."""
 
-    def __init__(self, bound: Expression, metadata: TableMetadata) -> None:
+    def __init__(self, bound: Expression, table: Table) -> None:
         self.bound = bound
-        self._metadata = metadata
+        self._metadata = table.metadata
+        self._former = FormerTypes(table, field_ids(bound))
         self._filters: dict[int, SpecFilter] = {}
+
+    def of_manifest(self, manifest: ManifestFile) -> SpecFilter:
+        """The filter of a manifest's spec. Raises FormerColumnsError where it cannot judge the manifest's files."""
+        self._former.forbid(manifest)
+        return self.of(manifest.partition_spec_id)
 
     def of(self, spec_id: int) -> SpecFilter:
         """Raises CorruptTableError for a spec id that the metadata does not have."""

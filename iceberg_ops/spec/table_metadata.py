@@ -6,7 +6,7 @@ JSON form is in ``iceberg_ops.serde.json.metadata_json``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -99,10 +99,12 @@ class TableMetadata:
         now = self.schemas_by_id.get(self.current_schema_id)
         return fields_ever(self.schemas, now or Schema.of(), self.format_version)
 
-    def reads_columns_of(self, schema: Schema) -> bool:
-        """Whether the present columns are those of ``schema``, or promoted since. Others are of a table that another engine has
-        replaced: a column of the former one's name has its id, whatever its type."""
-        pairs = ((f.type, self.all_fields_by_id[i].type) for i, f in schema.fields_by_id.items() if i in self.all_fields_by_id)
+    def reads_columns_of(self, schema: Schema, field_ids: Collection[int] | None = None) -> bool:
+        """Whether the present columns, of ``field_ids`` or all, are those of ``schema``, or promoted since. Others are of a table
+        that another engine has replaced: a column of the former one's name has its id, whatever its type."""
+        then = schema.fields_by_id
+        ids = then if field_ids is None else [i for i in field_ids if i in then]
+        pairs = ((then[i].type, self.all_fields_by_id[i].type) for i in ids if i in self.all_fields_by_id)
         return all((a.is_nested and b.is_nested) or can_promote(a, b, self.format_version) for a, b in pairs)
 
     def schema_of_values(self, schema: Schema) -> Schema:

@@ -3,7 +3,7 @@ column gets the id of the former one of its name, whatever its type. Manifests d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -55,6 +55,22 @@ def live_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) ->
 def schema_when_made(table: Table, manifest: ManifestFile) -> Schema | None:
     """The table's schema when the manifest was written, as the manifest says; None where it does not. Raises CorruptTableError."""
     return read_table_schema(read_stored(table.io, manifest.manifest_path, "manifest"), manifest.manifest_path)
+
+
+def schema_of_maker(table: Table, manifest: ManifestFile) -> Schema | None:
+    """The schema of the snapshot that made the manifest; where it has expired, as the manifest says. Raises CorruptTableError."""
+    maker = table.metadata.snapshots_by_id.get(manifest.added_snapshot_id or -1)
+    return schema_when_made(table, manifest) if maker is None else table.metadata.schema_of(maker)
+
+
+def of_former_columns(table: Table, manifests: Iterable[ManifestFile]) -> set[str]:
+    """Paths of those of the manifests that were made while the table had other columns of these ids. A copy of their entries would
+    not show that, and values of their partitions need not be any of the present types. Raises CorruptTableError."""
+    metadata = table.metadata
+    if all(map(metadata.reads_columns_of, metadata.schemas)):
+        return set()
+    made = ((m, schema_of_maker(table, m)) for m in manifests)
+    return {m.manifest_path for m, schema in made if schema is not None and not metadata.reads_columns_of(schema)}
 
 
 def _of_each_type(metadata: TableMetadata, spec_id: int) -> list[Schema]:

@@ -20,6 +20,7 @@ from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.expressions.predicates import eq, gt, is_null, lt
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -147,6 +148,41 @@ def test_a_branch_with_rows_of_former_columns_is_no_damaged_table(
         scan_table(place.table(), Scan(ref="audit"))
     scanned(place, former, 1, 2, snapshot_id=start)
     scanned(place, now, 3, 4)
+
+
+@pytest.mark.parametrize("spec", [PartitionSpec(), BY_K], ids=["unpartitioned", "by the column"])
+@pytest.mark.parametrize(
+    ("former", "now"), [(CENTS, FINER), (FINER, CENTS), (LONG, TIMESTAMP), (DATE, LONG), (STRING, CENTS), (LONG, INT)], ids=str
+)
+def test_rows_of_former_columns_are_not_filtered_by_them_on_a_branch(
+    tmp_path: Path, former: IcebergType, now: IcebergType, spec: PartitionSpec
+) -> None:
+    """Bounds and partition values of the former type left out rows, or let a delete drop files whole. So it is where a commit has
+    merged the manifests, and where the former snapshots have expired."""
+    place = RowsPlace.at(tmp_path)
+    place.create(schema(former), spec, format__version="3", commit_manifest_min__count__to__merge="2")
+    place.run("append", source=rows_of(place, former, 1, 2))
+    commit(place.catalog, place.table(), SetRef(ref="audit"))
+    commit(place.catalog, place.table(), Replaced(schema=schema(now), is_empty=True))
+    values = VALUES[now][1]
+    for is_expired in (False, True):
+        for where in (eq("k", values[0]), lt("k", values[0]), gt("k", values[1]), is_null("k")):
+            with pytest.raises(UnsupportedError, match=r"k was of type .* and another engine has replaced the table"):
+                scan_table(place.table(), Scan(ref="audit", where=where), columns=["id"])
+        head = place.table().metadata.refs["audit"]
+        for test in ("<", ">"):
+            text = str(values[0]) if now in (INT, LONG, CENTS, FINER) else f"timestamp '{values[0]}'"
+            with pytest.raises(UnsupportedError, match=r"k was of type .* and another engine has replaced the table"):
+                place.run("delete", where=f"k {test} {text}", branch="audit")
+        assert place.table().metadata.refs["audit"] == head
+        if not is_expired:
+            place.run("append", source=rows_of(place, now, 3, 4), branch="audit")
+            place.run("rewrite_manifests", branch="audit")
+            place.run("expire_snapshots", options={"older-than": "0s", "retain-last": "1"})
+            assert len(place.table().metadata.snapshots) == 1
+    place.run("append", source=rows_of(place, now, 5, 6))
+    scanned(place, now, 5, 6)
+    assert [r["id"] for r in scan_table(place.table(), Scan(where=eq("k", values[1]))).to_pylist()] == [5]
 
 
 def planned(table: Any) -> Any:

@@ -16,6 +16,7 @@ from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.refs import FastForward, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.commit.protocol.operation import Operation
@@ -207,11 +208,12 @@ def test_main_is_not_moved_to_rows_of_former_columns_whose_snapshot_has_expired(
 @pytest.mark.parametrize("how", MOVES)
 def test_files_as_old_as_a_former_snapshot_have_former_columns_though_they_are_in_a_new_manifest(how: str) -> None:
     catalog = make_catalog()
-    table = make_table(catalog, properties={"commit.manifest.min-count-to-merge": "2"})
+    table = make_table(catalog)
     table = commit(catalog, table, AppendFiles(added=(data_file("a"),), branch="audit")).table
     table = commit(catalog, table, AppendFiles(added=(data_file("s"),), staged=True, summary={"wap.id": "w"})).table
     replaced(catalog)
     table = commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file("b"),), branch="audit")).table
+    table = commit(catalog, table, RewriteManifests(branch="audit")).table
     assert len(manifests_of(table, table.metadata.branch_head("audit"))) == 1
     table = expired_below(catalog, table)
     with pytest.raises(ValidationError, match=HAS_EXPIRED):

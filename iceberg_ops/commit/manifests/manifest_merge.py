@@ -3,7 +3,8 @@
 Per partition spec, latest first: manifests are packed from the end of the list into bins of ``commit.manifest.target-size-bytes``;
 a bin of one stays, the bin that holds the newest manifest waits until it has ``commit.manifest.min-count-to-merge`` members, every
 other bin is merged. Merged manifests are kept by their members, so that a retry merges only what changed. Manifests of a spec whose
-values have no type any more (``spec.partitioning.untyped_places``) stay: a merged one would not have these values.
+values have no type any more (``spec.partitioning.untyped_places``) stay: a merged one would not have these values. So do those of
+former columns of a table that another engine has replaced.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from iceberg_ops.config.properties import MANIFEST_MERGE_ENABLED, MANIFEST_MIN_M
 from iceberg_ops.errors import FormerColumnsError
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import untyped_places
+from iceberg_ops.table.former_columns import of_former_columns
 from iceberg_ops.table.table import Table, spec_of
 
 _Bin = tuple[ManifestKey, ...]
@@ -35,9 +37,11 @@ class ManifestMerge:
             return list(manifests)
         target = MANIFEST_TARGET_SIZE_BYTES.of(table.properties)
         least = MANIFEST_MIN_MERGE_COUNT.of(table.properties)
+        former = of_former_columns(table, (m for m in manifests if not self._folder.is_new(m)))
         by_spec: dict[int, list[ManifestFile]] = {}
         for m in manifests:
-            by_spec.setdefault(m.partition_spec_id, []).append(m)
+            if m.manifest_path not in former:
+                by_spec.setdefault(m.partition_spec_id, []).append(m)
         merged: list[ManifestFile] = []
         for spec_id in sorted(by_spec, reverse=True):
             if _is_untyped(table, spec_id):
@@ -48,7 +52,7 @@ class ManifestMerge:
                     merged += members
                 else:
                     merged += self._merge(table, members)
-        return merged
+        return [*merged, *(m for m in manifests if m.manifest_path in former)]
 
     def forget(self) -> None:
         self._known.clear()

@@ -68,11 +68,11 @@ class RowFilter:
 
     def __init__(self, table: Table, expression: Expression, *, case_sensitive: bool = False) -> None:
         self.expression = expression
-        self._filters = SpecFilters(bind(table.schema, expression, case_sensitive=case_sensitive), table.metadata)
+        self._filters = SpecFilters(bind(table.schema, expression, case_sensitive=case_sensitive), table)
         self._never = isinstance(self._filters.bound, AlwaysFalse)
 
     def may_match_manifest(self, manifest: ManifestFile) -> bool:
-        return not self._never and self._filters.of(manifest.partition_spec_id).keeps_manifest(manifest)
+        return not self._never and self._filters.of_manifest(manifest).keeps_manifest(manifest)
 
     def may_match(self, file: DataFile) -> bool:
         """Whether a data file may hold a matching row."""
