@@ -239,8 +239,12 @@ class BaseCatalog(ABC):
             return
         location, metadata = self._current(identifier)
         table = self._table(identifier, metadata, location)
+        if not GC_ENABLED.of(table.properties):
+            raise ValidationError(
+                f"cannot drop table {table.name} with its files: gc.enabled is false (deleting files may corrupt other tables)"
+            )
         folders = self._own_folders(table)
-        files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
+        files = self._files_of(table)
         try:
             claimed = claims_of_all(cast("Catalog", self), table, folders) if files else None
         except (RetryableError, MachineLimitError):

@@ -65,7 +65,8 @@ class Catalog(Protocol):
         ...
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
-        """Forget the table; with ``purge`` its files go too (unless gc.enabled is false). Raises NoSuchTableError."""
+        """Forget the table; with ``purge`` its files go too. Raises NoSuchTableError, and ValidationError for a purge where
+        gc.enabled is false."""
         ...
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:

@@ -22,6 +22,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
@@ -256,7 +257,8 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
-    """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out."""
+    """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out, and one that was renamed is
+    not."""
     return _of_others(catalog, table, lambda name: _loaded(catalog, name))
 
 
@@ -292,9 +294,21 @@ def _loaded_if_readable(catalog: Catalog, name: Identifier) -> Table | None:
 
 
 def _of_others(catalog: Catalog, table: Table, load: Callable[[Identifier], T | None]) -> Iterator[T]:
+    """What ``load`` gives of each other table. One that is renamed meanwhile may be found under neither name: so where tables can
+    be renamed, the catalog is asked again until it names none that was not looked at."""
+    seen, gone = set[Identifier](), set[Identifier]()
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
-        for names in _names_of_others(catalog, table.identifier[1:]):
-            yield from (found for found in threads.map(load, names) if found is not None)
+        for turn in count():
+            is_new = turn == 0 and not isinstance(catalog, KeepsTablesInFolders)
+            for names in _names_of_others(catalog, table.identifier[1:]):
+                left = [name for name in names if name not in seen]
+                for name, found in zip(left, threads.map(load, left), strict=True):
+                    is_new |= turn > 0 and (found is not None or name not in gone)
+                    (gone if found is None else seen).add(name)
+                    if found is not None:
+                        yield found
+            if not is_new:
+                return
 
 
 def _names_of_others(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:

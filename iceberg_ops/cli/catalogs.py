@@ -73,7 +73,7 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
         if as_json:
             print_json({"table": target, "dropped": True, "purged": purge, "metadata-location": table.metadata_location})
         elif purge:
-            click.echo(f"{target}: dropped, and its files were deleted")
+            click.echo(f"{target}: dropped, and its files were deleted but for those that a warning names")
         else:
             click.echo(f"{target}: dropped; its files stay. To undo: iceberg-ops register {target} {table.metadata_location}")
 

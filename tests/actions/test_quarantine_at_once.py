@@ -22,7 +22,7 @@ from iceberg_ops.errors import IncompleteError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.actions.rows_place import RowsPlace
-from tests.catalog.wrappers import Meddles
+from tests.catalog.wrappers import LosesTheAnswer, Meddles
 
 
 class _OnlyBadRows(LocalEvaluator):
@@ -80,6 +80,15 @@ def test_of_two_runs_at_once_one_has_the_quarantine(place: RowsPlace) -> None:
 def test_of_two_runs_whose_commits_meet_one_has_the_quarantine(place: RowsPlace) -> None:
     first: list[ActionReport] = []
     second = append(place, catalog=Meddles(place.catalog, lambda: first.append(append(place))))
+    assert (first[0].status, second.status) == ("nothing-to-do", "already-committed")
+    assert (second.failures, second.metrics) == ([], {})
+    assert [str(p) for p in (place.folder / "bad").iterdir()] == [f.file_path for f in first[0].failures]
+
+
+def test_of_two_runs_whose_commits_meet_one_has_the_quarantine_also_after_a_lost_answer(place: RowsPlace) -> None:
+    first: list[ActionReport] = []
+    silent = LosesTheAnswer(place.catalog, happens=False)
+    second = append(place, catalog=Meddles(silent, lambda: first.append(append(place))))
     assert (first[0].status, second.status) == ("nothing-to-do", "already-committed")
     assert (second.failures, second.metrics) == ([], {})
     assert [str(p) for p in (place.folder / "bad").iterdir()] == [f.file_path for f in first[0].failures]

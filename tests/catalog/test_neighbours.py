@@ -20,6 +20,7 @@ from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
 from tests.actions.test_housekeeping import later, plant
 from tests.builders import SCHEMA, make_table
+from tests.catalog.wrappers import Wrapped
 
 
 def another(lake: Lake, identifier: tuple[str, ...], location: str | None = None, **properties: str) -> Lake:
@@ -188,3 +189,49 @@ def test_an_import_into_a_table_does_not_take_files_of_one_in_its_folder(tmp_pat
     outer, inner = inside(tmp_path)
     with pytest.raises(UnsupportedError, match=r"a folder of table test\.ns\.t\.deep\.inner"):
         outer.run("add_files", source_path=f"{inner.table.location}/data")
+
+
+class _Renames(Wrapped):
+    """Renames the table ``other`` to each of ``names``, one after the other, right before it is loaded."""
+
+    def __init__(self, inner: Any, *names: str) -> None:
+        super().__init__(inner)
+        self.now, self.names = ("ns", "other"), list(names)
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        if identifier == self.now and self.names:
+            self.now = ("ns", self.names.pop(0))
+            self.inner.rename_table(identifier, self.now)
+        loaded: Table = self.inner.load_table(identifier)
+        return loaded
+
+
+@pytest.mark.parametrize("names", [["renamed"], ["a", "b"], ["a", "other"]], ids=["once", "twice", "and back"])
+def test_files_of_a_table_that_is_renamed_while_others_are_looked_at_stay(names: list[str]) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    other = another(lake, ("ns", "other"), write_data_path=f"{lake.table.location}/lent")
+    rows, stray = other.rows(), plant(lake)
+    report = lake.run("remove_orphan_files", now=lambda: later(4), catalog=_Renames(lake.catalog, *names))
+    assert set(report.files) == {stray}
+    other.identifier = ("ns", names[-1])
+    assert other.rows() == rows
+
+
+def test_a_table_that_moves_to_a_namespace_that_was_listed_already_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    other = another(lake, ("far", "other"), write_data_path=f"{lake.table.location}/lent")
+    rows, stray = other.rows(), plant(lake)
+    listed = lake.catalog.list_tables
+
+    def moved(namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+        found = listed(namespace)
+        if namespace == ("ns",) and lake.catalog.table_exists(("far", "other")):
+            lake.catalog.rename_table(("far", "other"), ("ns", "near"))
+        return found
+
+    monkeypatch.setattr(lake.catalog, "list_tables", moved)
+    assert cleaned(lake) == {stray}
+    other.identifier = ("ns", "near")
+    assert other.rows() == rows

@@ -84,6 +84,15 @@ def test_a_table_that_took_the_name_while_the_question_was_open_is_not_purged(
     assert prod() == ["old", "t"]
 
 
+@pytest.mark.parametrize("name", ["lake.ns.t", "prod.a.t"])
+def test_a_table_that_forbids_to_delete_files_is_not_purged(cli: Cli, prod: Callable[[], list[str]], name: str) -> None:
+    cli("create", "lake.ns.t", "id int")
+    assert cli("evolve", name, "SET TBLPROPERTIES ('gc.enabled' = 'false')").code == 0
+    refused = cli("drop", name, "--purge", "--yes")
+    assert (refused.code, "CONFLICT" in refused.err, "gc.enabled is false" in refused.err) == (1, True, True)
+    assert cli("check", name).code == 0
+
+
 def test_a_rename_stays_in_its_catalog_and_says_how_to_undo_it(cli: Cli, prod: Callable[[], list[str]]) -> None:
     said = cli("rename", "prod.a.t", "prod.a.u").out
     assert prod() == ["u"]

@@ -219,7 +219,7 @@ class _Loop:
 
     def _earlier_success(self, table: Table) -> Committed | None:
         for staged in self.swapped:
-            if self._is_in(table, staged) and not _is_anothers(table, staged, self.operation.run):
+            if self._is_in(table, staged):
                 # A swap of ours that was reported as refused did happen: what it refers to is live.
                 return self._won(table, staged)
         run = find_run(table, self.operation.run)
@@ -241,7 +241,8 @@ class _Loop:
             try:
                 table = self._load()
                 _check_same_table(self.callers_table, table)
-                is_in, is_out = self._is_in(table, staged), _can_not_happen_any_more(table, staged)
+                is_out = _can_not_happen_any_more(table, staged) or _is_anothers(table, staged, self.operation.run)
+                is_in = self._is_in(table, staged)
             except Exception as e:  # noqa: BLE001 - a look that fails proves nothing
                 log.warning("status check %d of %s: %s", check, self._name, e)
                 is_in, is_out, seen = False, False, f"; the last one: {e}"
@@ -289,7 +290,7 @@ class _Loop:
                 return known.manifest_list == staged.snapshot.manifest_list
             return run is not None and run.snapshot_id == staged.snapshot.snapshot_id
         if find_run(table, self.operation.run) is not None:
-            return True
+            return not _is_anothers(table, staged, self.operation.run)
         try:
             return self.operation.in_force(self.prepared, table)
         except (TerminalError, BadInputError):
@@ -305,8 +306,8 @@ class _Loop:
 
 
 def _is_anothers(table: Table, staged: StagedCommit, run: RunIdentity | None) -> bool:
-    """Whether another process of the run key certainly did what a refused swap was to do: without a snapshot nothing else tells
-    them apart but the ledger's entry, which says when it was made."""
+    """Whether another process of the run key certainly did what a swap was to do, which requires that none did: without a snapshot
+    nothing else tells them apart but the ledger's entry, which says when it was made."""
     if run is None or staged.snapshot is not None:
         return False
     names = set(run.ledger_names)
