@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,17 +58,26 @@ def create(
     check_nesting(schema)
     spec = spec_of(schema, parse_terms(partitioned_by) if partitioned_by else [])
     order = order_of(schema, parse_sort_keys(ordered_by) if ordered_by else [])
+    set_properties = parse_options(properties, "--property")
+    check_properties(set_properties, schema)
     catalog, name = find_catalog_of(target)
     if create_namespace:
         try:
             catalog.namespace_properties(name[:-1])
         except NoSuchNamespaceError:
             catalog.create_namespace(name[:-1])
-    table = catalog.create_table(
-        name, schema, spec=spec, sort_order=order, location=location, properties=parse_options(properties, "--property")
-    )
+    table = catalog.create_table(name, schema, spec=spec, sort_order=order, location=location, properties=set_properties)
     with output_of_done_work():
         show_table(target, table.metadata, as_json, "created")
+
+
+def check_properties(given: Mapping[str, str], schema: Schema) -> None:
+    """Raise OptionError for a value that a table property does not take; say on standard error which keys nobody will read."""
+    from iceberg_ops.config.known_properties import check_values, unread
+
+    check_values(given)
+    for sentence in unread(given, set(schema.names_by_id.values())):
+        click.echo(f"warning: {sentence}", err=True)
 
 
 def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) -> Schema:

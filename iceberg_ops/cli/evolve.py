@@ -65,7 +65,7 @@ def evolve(
 def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = False) -> tuple[list[Operation], TableMetadata]:
     """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
-    from iceberg_ops.cli.create import order_of
+    from iceberg_ops.cli.create import check_properties, order_of
     from iceberg_ops.commit.operations.metadata_updates import (
         UpdateProperties,
         UpdateSchema,
@@ -112,6 +112,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         operations.append(UpdateSortOrder(sort_order=order))
         metadata = apply_updates(metadata, [AddSortOrder(order), SetDefaultSortOrder(LAST_ADDED)], now_ms=now)
     if properties or asked.removed_properties:
+        check_properties(properties, metadata.schema)
         removals = tuple(asked.removed_properties)
         operations.append(UpdateProperties(updates=properties, removals=removals))
         metadata = apply_updates(metadata, [SetProperties(properties), RemoveProperties(removals)], now_ms=now)

@@ -54,6 +54,7 @@ def import_folder(
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.cli.maintenance import show_report
     from iceberg_ops.cli.progress import progress_line
+    from iceberg_ops.config.known_properties import check_values
     from iceberg_ops.io.locations import absolute_under
 
     catalog, name = find_catalog_of(target)
@@ -63,7 +64,9 @@ def import_folder(
             catalog.namespace_properties(name[:-1])
         except NoSuchNamespaceError:
             catalog.create_namespace(name[:-1])
-    told = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | parse_options(properties, "--property")
+    set_properties = parse_options(properties, "--property")
+    check_values(set_properties)
+    told = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | set_properties
     with progress_line(terminal=sys.stderr.isatty()) as progress:
         report = imported(
             catalog,

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 _MOST = 3
 
 
-def near_names(name: str, known: Iterable[str]) -> list[str]:
+def near_names(name: str, known: Iterable[str], *, likeness: float = 0.6) -> list[str]:
     """At most three of ``known`` that ``name`` may be a misspelling of, the nearest first. Case, and whether words are joined by
-    ``-`` or ``_``, make no difference."""
+    ``-`` or ``_``, make no difference. ``likeness``: from 0 (anything) to 1 (the same)."""
     from difflib import get_close_matches  # noqa: PLC0415 - only an error needs it, and every command imports this module
 
     folded: dict[str, str] = {}
     for candidate in known:
         folded.setdefault(_folded(candidate), candidate)
-    return [folded[found] for found in get_close_matches(_folded(name), folded, n=_MOST)]
+    return [folded[found] for found in get_close_matches(_folded(name), folded, n=_MOST, cutoff=likeness)]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, get_args
@@ -13,6 +14,8 @@ from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX, whole_number
 from iceberg_ops.errors import OptionError
 
 T = TypeVar("T")
+
+_TRUNCATED = re.compile(r"truncate\((\d+)\)")
 
 WriteMode = Literal["copy-on-write", "merge-on-read"]
 """How a statement changes rows: files are written again without them, or delete files name them."""
@@ -57,6 +60,21 @@ def _one_of(*choices: str) -> Callable[[str], str]:
         return text.lower()
 
     return parse
+
+
+def _share(text: str) -> float:
+    found = float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else 0.0
+    if not 0 < found < 1:
+        raise ValueError("must be above 0 and below 1")
+    return found
+
+
+def _metrics_mode(text: str) -> str:
+    lower = text.strip().lower()
+    of_length = _TRUNCATED.fullmatch(lower)
+    if lower not in ("none", "counts", "full") and (of_length is None or not whole_number(of_length[1], INT_MAX)):
+        raise ValueError("must be none, counts, truncate(length above 0) or full")
+    return lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +124,9 @@ MAX_REF_AGE_MS = Property("history.expire.max-ref-age-ms", "9223372036854775807"
 METADATA_COMPRESSION = Property("write.metadata.compression-codec", "none", _one_of("none", "gzip"))
 METADATA_PREVIOUS_VERSIONS_MAX = Property("write.metadata.previous-versions-max", "100", _positive)
 METADATA_DELETE_AFTER_COMMIT = Property("write.metadata.delete-after-commit.enabled", "false", _boolean)
-MANIFEST_COMPRESSION = Property("write.manifest.compression-codec", "gzip", str.lower)
-METRICS_DEFAULT = Property("write.metadata.metrics.default", "truncate(16)", str)
+_MANIFEST_CODECS = ("gzip", "deflate", "zstd", "zstandard", "snappy", "uncompressed", "none", "null")
+MANIFEST_COMPRESSION = Property("write.manifest.compression-codec", "gzip", _one_of(*_MANIFEST_CODECS))
+METRICS_DEFAULT = Property("write.metadata.metrics.default", "truncate(16)", _metrics_mode)
 METRICS_COLUMN_PREFIX = "write.metadata.metrics.column."
 METRICS_MAX_INFERRED = Property("write.metadata.metrics.max-inferred-column-defaults", "100", _count)
 SUMMARY_PARTITION_LIMIT = Property("write.summary.partition-limit", "0", _count)
@@ -133,7 +152,8 @@ PARQUET_ROW_GROUP_SIZE_BYTES = Property("write.parquet.row-group-size-bytes", "1
 PARQUET_PAGE_SIZE_BYTES = Property("write.parquet.page-size-bytes", "1048576", _positive)
 PARQUET_PAGE_ROW_LIMIT = Property("write.parquet.page-row-limit", "20000", _positive)
 PARQUET_DICT_SIZE_BYTES = Property("write.parquet.dict-size-bytes", "2097152", _positive)
-PARQUET_COMPRESSION = Property("write.parquet.compression-codec", "zstd", str.lower)
+_PARQUET_CODECS = ("zstd", "gzip", "snappy", "brotli", "lz4", "lz4_raw", "none", "uncompressed")
+PARQUET_COMPRESSION = Property("write.parquet.compression-codec", "zstd", _one_of(*_PARQUET_CODECS))
 PARQUET_COMPRESSION_LEVEL = Property("write.parquet.compression-level", None, _level)
 PARQUET_BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
 PARQUET_BLOOM_FILTER_FPP_PREFIX = "write.parquet.bloom-filter-fpp.column."
@@ -142,7 +162,17 @@ PARQUET_BLOOM_FILTER_MAX_BYTES = Property("write.parquet.bloom-filter-max-bytes"
 PARQUET_DICT_PREFIX = "write.parquet.dict-encoding-enabled.column."
 PARQUET_STATS_PREFIX = "write.parquet.stats-enabled.column."
 PARQUET_PAGE_VERSION = Property("write.parquet.page-version", "v1", _one_of("v1", "v2"))
-AVRO_COMPRESSION = Property("write.avro.compression-codec", "gzip", str.lower)
+AVRO_COMPRESSION = Property("write.avro.compression-codec", "gzip", _one_of("gzip", "zstd", "snappy", "uncompressed", "none"))
+
+OF_COLUMNS: Mapping[str, Callable[[str], object]] = {
+    METRICS_COLUMN_PREFIX: _metrics_mode,
+    PARQUET_BLOOM_FILTER_PREFIX: _boolean,
+    PARQUET_BLOOM_FILTER_FPP_PREFIX: _share,
+    PARQUET_BLOOM_FILTER_NDV_PREFIX: _positive,
+    PARQUET_DICT_PREFIX: _boolean,
+    PARQUET_STATS_PREFIX: _boolean,
+}
+"""What stands before a column's name, and the parser of the value."""
 
 NAME_MAPPING = Property("schema.name-mapping.default", None, str)
 

@@ -79,10 +79,7 @@ def writer_options(properties: Mapping[str, str], schema: Schema, hints: Encodin
 
 
 def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
-    stated = PARQUET_COMPRESSION.of(properties)
-    if stated not in _CODECS:
-        raise OptionError(f"table property {PARQUET_COMPRESSION.name} = {stated!r}: must be one of {', '.join(_CODECS)}")
-    codec = _CODECS[stated]
+    codec = _CODECS[PARQUET_COMPRESSION.of(properties)]
     level = PARQUET_COMPRESSION_LEVEL.maybe(properties)
     if level is None and codec == "zstd":
         level = _ZSTD_LEVEL

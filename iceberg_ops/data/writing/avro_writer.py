@@ -23,7 +23,7 @@ from iceberg_ops.data.formats.storable import check_storable
 from iceberg_ops.data.writing.new_files import open_new_file
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
-from iceberg_ops.errors import OptionError, UnsupportedError
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import FileIO, discard_output
 from iceberg_ops.serde.avro.avro_names import record_names
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
@@ -155,10 +155,8 @@ class AvroFileWriter:
 
 
 def _writer(sink: Any, context: WriteContext) -> Any:
-    stated = AVRO_COMPRESSION.of(context.properties)
-    if stated not in _CODECS:
-        raise OptionError(f"table property {AVRO_COMPRESSION.name} = {stated!r}: must be one of {', '.join(_CODECS)}")
-    return Writer(sink, fastavro.parse_schema(avro_schema(context.file_schema)), codec=_CODECS[stated])
+    codec = _CODECS[AVRO_COMPRESSION.of(context.properties)]
+    return Writer(sink, fastavro.parse_schema(avro_schema(context.file_schema)), codec=codec)
 
 
 def avro_schema(schema: Schema, name: str = "table") -> dict[str, Any]:
