@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -69,13 +70,14 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
         click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
         check_same_table(table, catalog.load_table(table.identifier[1:]))  # another may have taken its name meanwhile
     catalog.drop_table(table.identifier[1:], purge=purge)
+    undo = ["iceberg-ops", "register", target, table.metadata_location]
     with output_of_done_work():
         if as_json:
             print_json({"table": target, "dropped": True, "purged": purge, "metadata-location": table.metadata_location})
         elif purge:
             click.echo(f"{target}: dropped, and its files were deleted but for those that a warning names")
         else:
-            click.echo(f"{target}: dropped; its files stay. To undo: iceberg-ops register {target} {table.metadata_location}")
+            click.echo(f"{target}: dropped; its files stay. To undo: {shlex.join(undo)}")
 
 
 @click.command()
@@ -98,7 +100,7 @@ def rename(target: str, new: str, as_json: bool) -> None:
         if as_json:
             print_json({"table": new, "renamed-from": target})
         else:
-            click.echo(f"{target} -> {new}. To undo: iceberg-ops rename {new} {target}")
+            click.echo(f"{target} -> {new}. To undo: {shlex.join(['iceberg-ops', 'rename', new, target])}")
 
 
 @click.command()

@@ -5,6 +5,7 @@ Exit code 0 when no rule that readers rely on is broken (warnings are listed but
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,12 +74,12 @@ def _consequences(target: str, damage: Damage, metadata: TableMetadata, *, whole
     yield f"affected: {counted(len(damage.snapshot_ids), 'snapshot')}{of}: {', '.join(map(str, damage.snapshot_ids))}"
     if damage.newest_intact is None:
         lost = "no snapshot is intact: restore the files from a backup, under the same names"
-        yield lost if whole else f"iceberg-ops check {target} finds the newest snapshot that is intact"
+        yield lost if whole else f"iceberg-ops check {shlex.quote(target)} finds the newest snapshot that is intact"
         return
     yield f"newest intact snapshot: {damage.newest_intact}"
     if MAIN_BRANCH in damage.refs:
-        any_ = "" if damage.is_of_main else " --any-snapshot"
-        yield f"to read the table as it was then: iceberg-ops rollback {target} --snapshot-id {damage.newest_intact}{any_}"
+        options = f"--snapshot-id {damage.newest_intact}" + ("" if damage.is_of_main else " --any-snapshot")
+        yield f"to read the table as it was then: iceberg-ops rollback {shlex.quote(target)} {options}"
 
 
 def _document(checked: Any, found: list[Finding], errors: int, damage: Damage) -> dict[str, Any]:

@@ -240,17 +240,27 @@ def _run_rows(job: JobSpec, as_json: bool) -> int:
 
 
 def _planned_rows(job: JobSpec) -> ActionReport | None:
-    """The report of a dry run. None: it is refused and there is a run key; the run may be committed already, its source gone."""
+    """The report of a dry run. None: it is refused and there is a run key; the run may be committed already, its source gone.
+    Without one the refusal is the job's end, and ``--report`` says so: an earlier report must not stand there."""
+    import tempfile
+
     import msgspec
 
     from iceberg_ops.actions.dispatch import run_job
+    from iceberg_ops.actions.run.report_file import check_report_place, write_report
 
-    try:
-        return run_job(msgspec.structs.replace(job, dry_run=True, report=None))
-    except IcebergOpsError:
-        if job.run_key is None:
+    check_report_place(job)
+    with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
+        written = Path(folder) / "report.json"
+        report = None if job.report is None or job.run_key is not None else str(written)
+        try:
+            return run_job(msgspec.structs.replace(job, dry_run=True, report=report))
+        except (IcebergOpsError, KeyboardInterrupt) as e:
+            if job.run_key is not None and isinstance(e, IcebergOpsError):
+                return None
+            if (found := _report_of(job, written)) is not None:
+                write_report(job, msgspec.structs.replace(found, dry_run=False))
             raise
-        return None
 
 
 def _try_here(job: JobSpec, as_json: bool) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,8 +55,10 @@ class _Column:
 
     @classmethod
     def of(cls, name: str, values: list[Any]) -> _Column:
+        from rich.cells import cell_len
+
         cells = [_cell(value) for value in values]
-        width = max(len(name), *map(len, cells))
+        width = max(cell_len(text) for text in (name, *cells))
         is_number = all(isinstance(value, int | float | None) and not isinstance(value, bool) for value in values)
         folds = not is_number and any(len(cell) > _LONGEST_NAME or " " in cell for cell in cells)
         least = min(width, _LEAST_TEXT) if folds and not name.endswith(_UNITS_OF_TIME) else width
@@ -112,7 +115,12 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) < 10**12 else str(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return visible(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def visible(text: str) -> str:
+    """The text with control characters as escapes: a value must not steer the terminal. Line breaks stay."""
+    return "".join(c if c == "\n" or unicodedata.category(c) != "Cc" else ascii(c)[1:-1] for c in text)
 
 
 def counted(number: int, what: str) -> str:

@@ -41,23 +41,36 @@ class RefChange:
             return f"{self.type} {self.name}: dropped, it was at {_id(self.before)}"
         if self.before.snapshot_id == self.after.snapshot_id:
             return f"{self.type} {self.name}: retention changed, at {_id(self.after)}"
-        return f"{self.type} {self.name}: {_id(self.before)} -> {_id(self.after)}"
+        also = "" if _retention(self.before) == _retention(self.after) else ", retention changed"
+        return f"{self.type} {self.name}: {_id(self.before)} -> {_id(self.after)}{also}"
 
     def undo(self, table: str) -> str | None:
         """The command line that undoes it; None where there is none: another retention was set, or a branch begins that was not
-        there and is ``main``."""
-        target, name = shlex.quote(table), shlex.quote(self.name)
+        there and is ``main``. A ref that was moved gets its retention back, too, where it had one."""
         if self.old_name is not None:
-            return f"iceberg-ops branch {target} {name} --rename {shlex.quote(self.old_name)}"
+            return self._line(table, f"--rename {shlex.quote(self.old_name)}")
         if self.before is None:
-            return None if self.name == "main" else f"iceberg-ops {self.type} {target} {name} --drop"
+            return None if self.name == "main" else self._line(table, "--drop")
         if self.after is None:
-            return f"iceberg-ops {self.type} {target} {name} --snapshot-id {_id(self.before)}{_retention(self.before)}"
+            return self._line(table, f"--snapshot-id {_id(self.before)}{_retention(self.before)}")
         if self.before.snapshot_id == self.after.snapshot_id:
             return None
+        if _retention(self.before) != _retention(self.after):
+            had, has = _ages(self.before), _ages(self.after)
+            if any(had[option] is None and has[option] is not None for option in has):
+                return None  # no option takes a retention away
+            return self._line(table, f"--snapshot-id {_id(self.before)} --replace{_retention(self.before)}")
         if self.type == "tag":
-            return f"iceberg-ops tag {target} {name} --snapshot-id {_id(self.before)} --replace"
-        return f"iceberg-ops rollback {target} --branch {name} --snapshot-id {_id(self.before)} --any-snapshot"
+            return self._line(table, f"--snapshot-id {_id(self.before)} --replace")
+        branch = f"--branch {shlex.quote(self.name)} --snapshot-id {_id(self.before)} --any-snapshot"
+        return f"iceberg-ops rollback {shlex.quote(table)} {branch}"
+
+    def _line(self, table: str, options: str) -> str:
+        """The command for the ref. A name that begins with ``-`` stands behind ``--``, or it would be an option."""
+        target, name = shlex.quote(table), shlex.quote(self.name)
+        if self.name.startswith("-"):
+            return f"iceberg-ops {self.type} {options} -- {target} {name}"
+        return f"iceberg-ops {self.type} {target} {name} {options}"
 
 
 def ref_changes(before: Mapping[str, SnapshotRef], after: Mapping[str, SnapshotRef]) -> list[RefChange]:
@@ -75,9 +88,13 @@ def _id(ref: SnapshotRef | None) -> int | None:
 
 
 def _retention(ref: SnapshotRef) -> str:
-    given = {
+    return "".join(f" {option} {value}" for option, value in _ages(ref).items() if value is not None)
+
+
+def _ages(ref: SnapshotRef) -> dict[str, str | int | None]:
+    """The retention as options of ``branch`` and ``tag``; None for what is not set."""
+    return {
         "--retain": None if ref.max_ref_age_ms is None else age_text(ref.max_ref_age_ms),
         "--min-snapshots": ref.min_snapshots_to_keep,
         "--max-snapshot-age": None if ref.max_snapshot_age_ms is None else age_text(ref.max_snapshot_age_ms),
     }
-    return "".join(f" {option} {value}" for option, value in given.items() if value is not None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iceberg_ops.cli.ages import parse_age
-from iceberg_ops.cli.output import print_json
+from iceberg_ops.cli.output import print_json, visible
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_instant
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError
@@ -203,7 +203,7 @@ def _commit(target: str, operation: Operation, as_json: bool, opened: tuple[Cata
             print_json({"table": target, "current-snapshot-id": metadata.current_snapshot_id, "refs": refs, "undo": undo})
             return
         for change in changes:
-            click.echo(f"{target}: {change.text}")
+            click.echo(visible(f"{target}: {change.text}"))
         for line in undo:
             click.echo(f"To undo: {line}")
         if not changes:

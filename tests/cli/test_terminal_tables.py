@@ -75,3 +75,12 @@ def test_a_dry_run_shows_the_table_once_and_no_count_of_what_it_did_not_do(cli: 
     said = cli("plan", "expire_snapshots", "lake.ns.t").out
     assert "before" not in said
     assert "count" not in said
+
+
+def test_values_do_not_steer_the_terminal_and_wide_texts_have_room(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([{"name": "東京東京", "value": "\x1b[31mred\x07"}], title="t", empty="")
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "東京東京" in shown
+    assert "\\x1b[31mred\\x07" in shown
