@@ -18,7 +18,7 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.actions import ACTIONS
-from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.job_spec import TEXT_FORMATS, JobSpec
 from iceberg_ops.config.lanes import (
     DEFAULT_SPARK_FROM_BYTES,
     LOCAL,
@@ -32,7 +32,6 @@ from iceberg_ops.config.lanes import (
 )
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.config.whole_numbers import count_of
-from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.errors import IcebergOpsError, OptionError
 from iceberg_ops.spec import summary_keys
 

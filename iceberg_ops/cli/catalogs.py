@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from iceberg_ops.cli.completion import table_argument, tables
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import find_catalog_of, json_option, open_in_catalog, parse_options
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("place", metavar="[CATALOG[.NAMESPACE]]", required=False)
+@click.argument("place", metavar="[CATALOG[.NAMESPACE]]", required=False, shell_complete=tables)
 @click.option("-r", "--recursive", is_flag=True, help="Namespaces below it, too.")
 @json_option
 def ls(place: str | None, recursive: bool, as_json: bool) -> None:
@@ -57,7 +58,7 @@ def _within(catalog: Catalog, namespace: tuple[str, ...], recursive: bool) -> It
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.option("--purge", is_flag=True, help="Delete its files, too. Nothing brings them back.")
 @click.option("--yes", is_flag=True, help="Purge without asking.")
 @json_option
@@ -81,7 +82,7 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.argument("new", metavar="NEW")
 @json_option
 def rename(target: str, new: str, as_json: bool) -> None:

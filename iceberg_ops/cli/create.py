@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.cli.target import find_catalog_of, json_option, parse_options
 from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.argument("columns", required=False)
 @click.option("--like", metavar="FILE", help="Take the columns of a Parquet file, or of a JSON file that holds an Iceberg schema.")
 @click.option("--partitioned-by", metavar="TERMS", help="For example: days(ts), bucket(16, id).")

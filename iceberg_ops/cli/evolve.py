@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.table_view import show_table
 from iceberg_ops.cli.target import json_option, open_in_catalog
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.argument("steps", nargs=-1, metavar="STEP...")
 @click.option("--union-by-name", metavar="FILE", help="Take in the columns of a Parquet file that the table lacks.")
 @click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iceberg_ops.cli.completion import tables
 from iceberg_ops.cli.known_secrets import known_secrets
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.policy import policy_of
@@ -24,7 +25,7 @@ _Verdict = tuple[dict[str, Any], IcebergOpsError | None]
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TABLE...")
+@click.argument("targets", nargs=-1, required=True, metavar="TABLE...", shell_complete=tables)
 @click.option("--policy", "policy_file", metavar="FILE", help="Take actions and options from this policy.")
 @map_location_option
 @json_option

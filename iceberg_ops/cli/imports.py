@@ -10,12 +10,13 @@ import sys
 
 import click
 
+from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.cli.target import find_catalog_of, json_option, parse_options
 from iceberg_ops.errors import NoSuchNamespaceError
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.argument("metadata_file", metavar="METADATA_FILE")
 @json_option
 def register(target: str, metadata_file: str, as_json: bool) -> None:
@@ -30,7 +31,7 @@ def register(target: str, metadata_file: str, as_json: bool) -> None:
 
 
 @click.command("import")
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.argument("folder", metavar="FOLDER")
 @click.option(
     "--mode",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from iceberg_ops.cli.ages import age_text
+from iceberg_ops.cli.completion import one_of
 from iceberg_ops.cli.output import print_json, print_pairs, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
 from iceberg_ops.config.near_names import did_you_mean
@@ -49,7 +50,7 @@ TOPICS = ("snapshots", "refs", "history", "manifests", "files", "partitions", "s
 
 @click.command()
 @target_options
-@click.argument("topic")
+@click.argument("topic", shell_complete=one_of(TOPICS))
 @snapshot_options
 @json_option
 def inspect(

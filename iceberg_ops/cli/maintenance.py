@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from iceberg_ops.cli.action_help import ActionCommand
+from iceberg_ops.cli.completion import actions_or_tables
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.known_secrets import learn
 from iceberg_ops.cli.output import print_json
@@ -72,8 +73,8 @@ spec.
 
 
 @click.command(cls=ActionCommand, help=_PLAN_HELP)
-@click.argument("action")
-@click.argument("target", metavar="TABLE")
+@click.argument("action", shell_complete=actions_or_tables)
+@click.argument("target", metavar="TABLE", shell_complete=actions_or_tables)
 @map_location_option
 @_job_options
 def plan(
@@ -104,8 +105,8 @@ def plan(
 
 
 @click.command(cls=ActionCommand, help=_RUN_HELP)
-@click.argument("action", required=False)
-@click.argument("target", metavar="[TABLE]", required=False)
+@click.argument("action", required=False, shell_complete=actions_or_tables)
+@click.argument("target", metavar="[TABLE]", required=False, shell_complete=actions_or_tables)
 @_job_options
 @click.option("--lane", type=click.Choice(LANES), default=None, help="Where the work is done (auto: this machine).")
 @click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iceberg_ops.cli.ages import parse_age
+from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.cli.output import print_json, visible
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_instant
@@ -22,7 +23,7 @@ _MOST_SNAPSHOTS = 2**31 - 1
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.argument("name")
 @click.option(
     "--snapshot-id", type=int, metavar="N", help="Where the branch begins, or with --replace goes; main's head if left out."
@@ -86,7 +87,7 @@ def branch(
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.argument("name")
 @click.option("--snapshot-id", type=int, metavar="N", help="The snapshot to name; main's head if left out.")
 @click.option("--ref", metavar="NAME", help="The same, by the name of a branch or tag.")
@@ -112,7 +113,7 @@ def tag(
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.option("--snapshot-id", type=int, metavar="N", help="An ancestor of the branch's head.")
 @click.option("--to-time", metavar="ISO", help="The latest ancestor before that time.")
 @click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch to set back.")
@@ -137,7 +138,7 @@ def rollback(
 
 
 @click.command()
-@click.argument("target", metavar="TABLE")
+@table_argument
 @click.option("--wap-id", metavar="ID", help="The staged snapshot of this id.")
 @click.option("--snapshot-id", type=int, metavar="N", help="Any snapshot: its changes are applied to the branch (cherry-pick).")
 @click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch that gets it.")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from iceberg_ops.cli.action_help import RowCommand
+from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.cli.maintenance import job_for, run_and_show
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_options
@@ -36,7 +37,7 @@ def _job_options(command: F) -> F:
             click.option("--dry-run", is_flag=True, help="Say which files it would look at; read no row, write nothing."),
             click.option("--lane", type=click.Choice(LANES), default="auto", help="Where it is done."),
             click.option("--report", metavar="PATH", help="Write the report there too."),
-            click.argument("target", metavar="TABLE"),
+            table_argument,
         )
     ):
         command = option(command)

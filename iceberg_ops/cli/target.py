@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.config.secrets import is_secret
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import NoSuchTableError, OptionError
@@ -42,7 +43,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def target_options(command: F) -> F:
     """The TABLE argument and ``--map-location``."""
-    return click.argument("target", metavar="TABLE")(map_location_option(command))
+    return table_argument(map_location_option(command))
 
 
 def snapshot_options(command: F) -> F:

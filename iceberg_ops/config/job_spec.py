@@ -47,6 +47,10 @@ class CatalogConfig(Document, frozen=True, kw_only=True):
         return [("name", self.name), ("type", self.type), ("properties", without_secrets(self.properties))]
 
 
+TEXT_FORMATS = ("csv", "json")
+"""Formats of sources that are text, which is read with the types of the table's columns."""
+
+
 class Source(Document, frozen=True, kw_only=True):
     """Rows to read for append, overwrite, merge and upsert.
 

@@ -14,8 +14,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
 from iceberg_ops.actions.local.source_files import scan_of, source_table
-from iceberg_ops.config.job_spec import Source, paths_of
-from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
+from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache, refuse_listed_twice

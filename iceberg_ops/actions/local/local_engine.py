@@ -18,10 +18,9 @@ from iceberg_ops.actions.local.source_files import write_source
 from iceberg_ops.actions.rows.changed_rows import Matched
 from iceberg_ops.actions.rows.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.config.job_spec import JobSpec, RowChange
+from iceberg_ops.config.job_spec import TEXT_FORMATS, JobSpec, RowChange
 from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import NeedsSparkError

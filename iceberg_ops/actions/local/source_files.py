@@ -19,7 +19,7 @@ from iceberg_ops.actions.rows.row_engine import WrittenSource
 from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.config.job_spec import Source, paths_of
+from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, paths_of
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema
@@ -27,7 +27,6 @@ from iceberg_ops.data.reading.reader import scan_batches
 from iceberg_ops.data.sorting.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.sources.source_fit import column_names, parts_that_fit, type_fits
 from iceberg_ops.data.sources.source_parts import SourcePart, read_parts, source_hints
-from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan

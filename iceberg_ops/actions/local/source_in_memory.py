@@ -16,13 +16,12 @@ from iceberg_ops.actions.local.local_source import LocalSource
 from iceberg_ops.actions.local.source_files import scan_of, source_table
 from iceberg_ops.actions.local.text_source import text_rows
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.config.job_spec import Source, paths_of
+from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, paths_of
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.reading.reader import scan_batches
 from iceberg_ops.data.sorting.external_sort import in_one
 from iceberg_ops.data.sources.source_fit import fits, stored_parts, type_fits
 from iceberg_ops.data.sources.source_parts import SourcePart, read_parts
-from iceberg_ops.data.sources.text.text_options import TEXT_FORMATS
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import NeedsSparkError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import plan

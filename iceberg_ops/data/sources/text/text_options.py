@@ -18,7 +18,6 @@ from iceberg_ops.data.sources.text.date_patterns import date_parser, timestamp_p
 from iceberg_ops.data.sources.text.text_values import TextForms
 from iceberg_ops.errors import OptionError
 
-TEXT_FORMATS = ("csv", "json")
 _OF_LISTING = frozenset(
     {
         "recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "basepath", "ignorecorruptfiles",

@@ -1,0 +1,75 @@
+"""What a shell offers after the Tab key: tables of the configured catalogs, actions, topics, and options (click's own).
+
+A name without a dot stands for catalogs; where only one begins so, its tables are offered at once. A shell has no place for an
+error: what cannot be listed is not offered.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from iceberg_ops.errors import IcebergOpsError
+
+if TYPE_CHECKING:
+    from iceberg_ops.catalog.catalog import Catalog
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MOST = 1000
+"""Names that are offered: nobody reads more, and a large catalog takes long."""
+
+
+def table_argument(command: F) -> F:
+    """The argument TABLE."""
+    return click.argument("target", metavar="TABLE", shell_complete=tables)(command)
+
+
+def tables(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Tables whose full names begin so, or catalogs; paths where it begins as one."""
+    if begun.startswith(("/", ".", "~")) or "/" in begun:
+        return [CompletionItem(begun, type="file")]
+    try:
+        return [CompletionItem(name) for name in itertools.islice(_names(begun), _MOST)]
+    except (IcebergOpsError, OSError):
+        return []
+
+
+def one_of(names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Those of ``names`` that begin as what is typed."""
+    return lambda _, __, begun: [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+def actions_or_tables(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The first of two arguments, which come in either order; behind an action there are only tables."""
+    from iceberg_ops.config.actions import ACTIONS
+
+    actions = [] if parameter.name == "target" and "." not in str(context.params.get("action")) else [*ACTIONS]
+    offered = one_of(actions)(context, parameter, begun.replace("-", "_"))
+    return [*offered, *tables(context, parameter, begun)]
+
+
+def _names(begun: str) -> Iterator[str]:
+    from iceberg_ops.catalog.configuration import read_catalogs
+    from iceberg_ops.catalog.load import load_catalog
+
+    first, dot, _ = begun.partition(".")
+    found = [c for c in read_catalogs() if c.name == first or (not dot and c.name.startswith(first))]
+    if len(found) > 1:
+        yield from (c.name for c in found)
+    elif found:
+        yield from _of_catalog(load_catalog(found[0]), (), begun)
+
+
+def _of_catalog(catalog: Catalog, namespace: Sequence[str], begun: str) -> Iterator[str]:
+    """Full names below ``namespace`` that begin so; namespaces that cannot hold one are not listed."""
+    for inner in catalog.list_namespaces(tuple(namespace)):
+        prefix = ".".join((catalog.name, *inner)) + "."
+        if prefix.startswith(begun) or begun.startswith(prefix):
+            yield from _of_catalog(catalog, inner, begun)
+    for identifier in catalog.list_tables(tuple(namespace)) if namespace else ():
+        if (name := ".".join((catalog.name, *identifier))).startswith(begun):
+            yield name
