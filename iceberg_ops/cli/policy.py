@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.output import counted, print_json, print_rows
 from iceberg_ops.cli.target import json_option
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
-    from iceberg_ops.config.policy import EffectivePolicy, EffectiveStep, Policy, Sourced
+    from iceberg_ops.config.policy import EffectivePolicy, EffectiveStep, Sourced
 
 
 @click.group()
@@ -25,16 +25,18 @@ def policy() -> None:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @json_option
 def lint(files: tuple[str, ...], as_json: bool) -> int:
-    """Check policy documents: every problem with its path; exit code 1 if there is one."""
-    found = {file: problems(file) for file in files}
+    """Check policy documents: every problem with its line and path; exit code 1 if there is one."""
+    from iceberg_ops.config.policy_lint import problems_in
+
+    found = {file: problems_in(read(file), file) for file in files}
     if as_json:
-        print_json([{"file": file, "problems": texts} for file, texts in found.items()])
-    rows = [f"{file}: {text}" for file, texts in found.items() for text in texts]
-    if rows:
-        raise OptionError(rows[0] + (f" (and {len(rows) - 1} more: {'; '.join(rows[1:])})" if len(rows) > 1 else ""))
-    if not as_json:
-        for file in files:
-            click.echo(f"{file}: right")
+        print_json([{"file": file, "problems": problems} for file, problems in found.items()])
+    else:
+        for file, problems in found.items():
+            for line in problems or [f"{file}: right"]:
+                click.echo(line)
+    if wrong := {file: counted(len(problems), "problem") for file, problems in found.items() if problems}:
+        raise OptionError("; ".join(f"policy {file} has {how_many}" for file, how_many in wrong.items()))
     return 0
 
 
@@ -81,19 +83,6 @@ def policy_of(file: str, table: str) -> EffectivePolicy:
 def _listed(step: EffectiveStep) -> list[tuple[str, Sourced | None]]:
     """A step's options by name; one empty line for a step without any."""
     return [*sorted(step.options.items())] or [("", None)]
-
-
-def problems(file: str) -> list[str]:
-    """What is wrong with a policy document; empty where nothing is."""
-    from iceberg_ops.config.document import from_yaml
-    from iceberg_ops.config.policy import Policy
-    from iceberg_ops.config.policy_lint import lint as problems_of
-
-    try:
-        parsed: Policy = from_yaml(read(file), Policy, file)
-    except OptionError as e:
-        return [str(e).removeprefix("policy ").removeprefix(f"{file}: ")]
-    return problems_of(parsed)
 
 
 def read(file: str) -> bytes:

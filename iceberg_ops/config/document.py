@@ -48,15 +48,26 @@ def from_json(data: bytes | str, kind: type[T], name: str) -> T:
 
 def from_yaml(data: bytes | str, kind: type[T], name: str) -> T:
     """Parse YAML into a document. Raises OptionError."""
+    content = read_yaml(data, name)
+    try:
+        return msgspec.convert(content, type=kind)
+    except RecursionError:
+        raise OptionError(f"{name}: lists and mappings are nested too deeply") from None
+    except msgspec.ValidationError as e:
+        raise OptionError(f"{name}: {e}") from None
+
+
+def read_yaml(data: bytes | str, name: str) -> Any:
+    """YAML as lists, mappings and scalars. Raises OptionError."""
     loader: yaml.SafeLoader | None = None
     try:
         loader = yaml.SafeLoader(data)
-        return msgspec.convert(_content(loader), type=kind)
+        return _content(loader)
     except yaml.YAMLError as e:
         raise OptionError(f"{name}: not YAML: {_yaml_problem(e)}") from None
     except RecursionError:
         raise OptionError(f"{name}: lists and mappings are nested too deeply") from None
-    except (msgspec.ValidationError, OptionError) as e:
+    except OptionError as e:
         raise OptionError(f"{name}: {e}") from None
     finally:
         if loader is not None:

@@ -10,9 +10,13 @@ import graphlib
 import re
 from collections.abc import Iterable
 
+import msgspec
+
 from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, check_options
-from iceberg_ops.config.document import from_yaml
+from iceberg_ops.config.document import from_yaml, read_yaml
+from iceberg_ops.config.document_problems import ShapeProblems, line_of
 from iceberg_ops.config.globs import glob_problem, may_match
+from iceberg_ops.config.job_spec import CATALOG_TYPES
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.policy import CatalogPolicy, MaintenanceStep, Policy, Settings, all_layers, as_text
 from iceberg_ops.config.schedules import schedule_problem
@@ -26,11 +30,22 @@ _ACTIONS = ", ".join(MAINTENANCE_ACTIONS)
 
 def load_policy(data: bytes | str, name: str) -> Policy:
     """Parse and lint a policy; ``name`` (a path, say) leads error messages. Raises OptionError for the first problem."""
-    policy = from_yaml(data, Policy, name)
-    problems = lint(policy)
-    if problems:
-        raise OptionError(f"{name}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
-    return policy
+    if problems := problems_in(data, name):
+        raise OptionError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
+    return from_yaml(data, Policy, name)
+
+
+def problems_in(data: bytes | str, name: str) -> list[str]:
+    """Every problem of a policy document, as ``name:line: path: rule``; text that is no YAML has one. Empty where it is right."""
+    try:
+        content = read_yaml(data, name)
+    except OptionError as e:
+        return [str(e)]
+    shape = ShapeProblems()
+    right = shape.right_parts(content, Policy)
+    found = shape.found + (lint(msgspec.convert(right, type=Policy)) if right is not msgspec.UNSET else [])
+    lines = [(line_of(data, problem), problem) for problem in found]
+    return [f"{name}:{line}: {problem}" for line, problem in sorted(lines, key=lambda at: (at[0] == 1, *at))]
 
 
 def lint(policy: Policy) -> list[str]:
@@ -86,6 +101,9 @@ def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
     if "\0" in (settings.owner or ""):
         yield f"{path}.owner: must have no NUL character, which Airflow's database cannot store"
     if isinstance(settings, CatalogPolicy):
+        if settings.type.strip() and settings.type not in CATALOG_TYPES:
+            near = did_you_mean(settings.type, CATALOG_TYPES)
+            yield f"{path}.type: unknown type {settings.type!r}{near}: must be one of {', '.join(CATALOG_TYPES)}"
         given = {"type": settings.type, **{f"properties.{name}": value for name, value in settings.properties.items()}}
         yield from (f"{path}.{name}: {_BLANK}" for name, value in given.items() if not value.strip())
     if settings.schedule is not None and (problem := schedule_problem(settings.schedule)):

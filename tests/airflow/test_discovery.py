@@ -101,7 +101,7 @@ def test_a_wrong_policy_is_one_line(catalog: CatalogConfig, tmp_path: Path, caps
     assert discovery.main([str(tmp_path / "request.json"), str(tmp_path / "answer.json")]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
-    assert lines[0].startswith("error: BAD_OPTION: policy.yml: ")
+    assert lines[0].startswith("error: BAD_OPTION: policy.yml:2: ")
 
 
 def test_a_policy_without_the_connections_catalog_is_not_applied_to_its_tables(
@@ -159,7 +159,7 @@ def test_the_operator_gives_the_tables_that_have_work(connected: CatalogConfig, 
 
 def test_the_operator_raises_what_the_discovery_ended_with(connected: CatalogConfig, tmp_path: Path) -> None:
     (tmp_path / "policy.yml").write_text("version: 1\nwrong: 1")
-    with pytest.raises(OptionError, match=r"policy\.yml: .*wrong"):
+    with pytest.raises(OptionError, match=r"policy\.yml:2: wrong"):
         DiscoverTablesOperator(task_id="t", policy=str(tmp_path / "policy.yml")).execute(a_context())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -166,7 +167,9 @@ def test_policy_lint_and_explain(lake: Lake, tmp_path: Path, capsys: pytest.Capt
     path.write_text(POLICY.replace("min-input-files", "min-inputs"))
     capsys.readouterr()
     assert run(["policy", "lint", str(path)]) == 1
-    assert "defaults.maintenance[0].options" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert re.match(rf"{path}:\d+: defaults\.maintenance\[0\]\.options", said.out)
+    assert said.err == f"error: BAD_OPTION: policy {path} has 1 problem\n"
 
 
 def test_health_fails_where_it_can_not_tell_and_takes_a_refusal_for_an_answer(

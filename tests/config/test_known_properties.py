@@ -13,7 +13,7 @@ from iceberg_ops.errors import OptionError
     ("name", "value", "said"),
     [
         ("write.target-file-size-bytes", "512MB", ": write 536870912 for 512MB"),
-        ("history.expire.max-snapshot-age-ms", "7d", "must be a whole number, 0 or more: write 604800000 for 7d"),
+        ("history.expire.max-snapshot-age-ms", "7d", ": write 604800000 for 7d"),
         ("commit.retry.num-retries", "-1", "must be a whole number, 0 or more"),
         ("write.parquet.compression-codec", "zsdt", "must be one of zstd, gzip"),
         ("write.avro.compression-codec", "brotli", "must be one of gzip"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from iceberg_ops.config.document import from_yaml
@@ -87,7 +89,7 @@ def test_the_catalog_of_a_policy_is_a_job_specs_catalog() -> None:
     ("old", "new", "words"),
     [
         ("version: 1", "version: 2", ("version",)),
-        ("  owner: platform", "  ownr: platform", ("ownr", "$.defaults")),
+        ("  owner: platform", "  ownr: platform", ("ownr", "defaults.ownr")),
         ("action: expire_snapshots", "action: vacuum", ("defaults.maintenance[1].action", "'vacuum'", "expire_snapshots")),
         ("min-input-files: 5}", "min-inputs: 5}", ("defaults.maintenance[0].options", "min-inputs", "min-input-files")),
         ("min-input-files: 5}", "min-input-files: many}", ("defaults.maintenance[0].options", "'many'", "whole number")),
@@ -117,7 +119,7 @@ def test_a_wrong_policy_is_refused_with_the_path_and_the_rule(old: str, new: str
     assert old in POLICY
     with pytest.raises(OptionError) as e:
         load_policy(POLICY.replace(old, new, 1), "p.yml")
-    assert str(e.value).startswith("p.yml: ")
+    assert re.match(r"p\.yml(:\d+)?: ", str(e.value))
     for word in words:
         assert word in str(e.value)
 
@@ -129,7 +131,7 @@ def test_lists_that_disagree_on_the_order_are_refused_by_lint_already() -> None:
 
 
 def test_maintenance_that_is_for_no_catalog_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"p\.yml: catalogs: the policy names none"):
+    with pytest.raises(OptionError, match=r"p\.yml:1: catalogs: the policy names none"):
         load_policy("version: 1\ndefaults: {maintenance: [{action: remove_orphan_files}]}", "p.yml")
 
 
@@ -168,7 +170,7 @@ def test_lint_lists_every_problem() -> None:
 def test_what_is_given_and_blank_is_a_problem(text: str, path: str) -> None:
     with pytest.raises(OptionError) as caught:
         load_policy(f"version: 1\n{text}\n", "p.yml")
-    assert str(caught.value).startswith(f"p.yml: {path}: is blank: leave it out, or give it a value")
+    assert re.match(rf"p\.yml:\d+: {re.escape(path)}: is blank: leave it out, or give it a value", str(caught.value))
 
 
 def test_an_owner_that_no_database_stores_is_a_problem() -> None:

@@ -1,0 +1,105 @@
+"""Everything that is wrong with the shape of a document, and where in its text each problem lies.
+
+Parsing (``document``) ends with the first problem. Whoever checks a document wants all of them in one run.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+import yaml
+
+from iceberg_ops.config.near_names import did_you_mean
+
+_ENDS = (".", "[", ":")
+
+
+class ShapeProblems:
+    """What is wrong with the shape of a value. ``found``: a path and a rule for each key that is unknown or missing, and for each
+    value of another type than it must be."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def right_parts(self, value: Any, kind: Any, path: str = "") -> Any:
+        """``value`` without the parts that are wrong; ``msgspec.UNSET`` where nothing is left."""
+        origin, parts = get_origin(kind), [p for p in get_args(kind) if p is not type(None)]
+        if origin in (Union, types.UnionType) and len(parts) == 1 and value is not None:
+            return self.right_parts(value, parts[0], path)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping):
+            return self._struct(value, {f.encode_name: f for f in msgspec.structs.fields(kind)}, path)
+        if origin is dict and isinstance(value, Mapping):
+            pairs = ((name, self._keyed(name, inner, parts[1], path)) for name, inner in value.items())
+            return {name: inner for name, inner in pairs if inner is not msgspec.UNSET}
+        if origin is list and isinstance(value, list):
+            items = (self.right_parts(inner, parts[0], f"{path}[{i}]") for i, inner in enumerate(value))
+            return [inner for inner in items if inner is not msgspec.UNSET]
+        try:
+            msgspec.convert(value, type=kind)
+        except msgspec.ValidationError as e:
+            rule = str(e).partition(" - at ")[0]
+            choices = f"must be one of {', '.join(map(str, parts))}" if origin is Literal else f"{rule[:1].lower()}{rule[1:]}"
+            return self._wrong(path or "the document", choices)
+        return value
+
+    def _struct(self, value: Mapping[Any, Any], fields: Mapping[str, msgspec.structs.FieldInfo], path: str) -> Any:
+        before = len(self.found)
+        right = {}
+        for name, inner in value.items():
+            if name not in fields:
+                self._wrong(_below(path, name), f"unknown key{did_you_mean(str(name), fields)}: the keys are {', '.join(fields)}")
+            elif (found := self.right_parts(inner, fields[name].type, _below(path, name))) is not msgspec.UNSET:
+                right[name] = found
+        required = [name for name, f in fields.items() if f.required]
+        for name in (name for name in required if name not in value):
+            self._wrong(path or "the document", f"key {name!r} is missing")
+        is_whole = len(self.found) == before or all(name in right for name in required)
+        return right if is_whole else msgspec.UNSET
+
+    def _keyed(self, name: object, inner: Any, kind: Any, path: str) -> Any:
+        if not isinstance(name, str):
+            return self._wrong(_below(path, name), "a key must be text: put it in quotes")
+        return self.right_parts(inner, kind, _below(path, name))
+
+    def _wrong(self, path: str, rule: str) -> Any:
+        self.found.append(f"{path}: {rule}")
+        return msgspec.UNSET
+
+
+def line_of(data: bytes | str, problem: str) -> int:
+    """The line, from 1, of the deepest key or item on the path that ``problem`` begins with. ``data``: YAML that can be read."""
+    node, line, rest = yaml.compose(data, Loader=yaml.SafeLoader), 1, problem
+    while node is not None:
+        inner, taken = _inner(node, rest)
+        if inner is None:
+            return line
+        node, line = inner
+        rest = rest[taken:].removeprefix(".")
+    return line
+
+
+def _inner(node: yaml.Node, rest: str) -> tuple[tuple[yaml.Node, int] | None, int]:
+    """The node that ``rest`` names within ``node``, with the line where it begins, and how much of ``rest`` that is. Names may have
+    dots: the longest one counts."""
+    if isinstance(node, yaml.SequenceNode) and rest.startswith("["):
+        index, closed, _ = rest[1:].partition("]")
+        if closed and index.isdecimal() and int(index) < len(node.value):
+            item = node.value[int(index)]
+            return (item, item.start_mark.line + 1), len(index) + 2
+    if isinstance(node, yaml.MappingNode):
+        named = [(key, value) for key, value in node.value if rest.startswith(key.value) and _ends(rest[len(key.value) :])]
+        if named:
+            key, value = max(named, key=lambda pair: len(pair[0].value))
+            return (value, key.start_mark.line + 1), len(key.value)
+    return None, 0
+
+
+def _ends(rest: str) -> bool:
+    return not rest or rest.startswith(_ENDS)
+
+
+def _below(path: str, name: object) -> str:
+    return f"{path}.{name}" if path else str(name)
