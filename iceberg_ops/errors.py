@@ -249,6 +249,10 @@ class WhereError(BadInputError):
     code = "BAD_WHERE"
 
 
+class TypesNotComparedError(WhereError):
+    """A WHERE that compares types of which Spark converts one first, as text beside a number, and this package does not."""
+
+
 class DataError(BadInputError):
     """Rows that do not fit the table: a missing required value, a value out of range, a cardinality violation."""
 

@@ -15,9 +15,9 @@ from operator import is_
 from typing import Any
 
 from iceberg_ops.config.unicode_text import is_unicode
-from iceberg_ops.errors import SchemaError, WhereError
+from iceberg_ops.errors import SchemaError, TypesNotComparedError, WhereError
 from iceberg_ops.expressions.common_types import shared_types, spark_interval
-from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal, source_interval
+from iceberg_ops.expressions.comparisons import Interval, TypesDoNotCompareError, interval, plain_literal, source_interval
 from iceberg_ops.expressions.like import is_literal, is_prefix, literal_prefix
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import (
@@ -217,7 +217,8 @@ def _placed(name: str, type_: PrimitiveType, value: Any, find: Callable[[Any], I
     except (ValueError, ArithmeticError) as e:
         kind, shown = (str(value.type), value.value) if isinstance(value, Literal) else (type(value).__name__, value)
         what = f"column {name!r} of type {type_} cannot be compared with the {kind} literal {str(shown)!r}"
-        raise WhereError(f"{what}: {e}") from None
+        kind_of_error = TypesNotComparedError if isinstance(e, TypesDoNotCompareError) else WhereError
+        raise kind_of_error(f"{what}: {e}") from None
 
 
 def _place_truncated(name: str, type_: PrimitiveType, value: Any) -> Interval:

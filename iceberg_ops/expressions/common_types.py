@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-from iceberg_ops.expressions.comparisons import LONG_RANGE, Interval, interval, search
+from iceberg_ops.expressions.comparisons import LONG_RANGE, Interval, TypesDoNotCompareError, interval, search
 from iceberg_ops.expressions.literal_casts import cast
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.spec.types import BINARY, DOUBLE, LONG, TIMESTAMP_NS, TIMESTAMPTZ_NS, DecimalType, PrimitiveType
@@ -127,7 +127,7 @@ def _rounds(column: PrimitiveType, literal: Literal, shared: PrimitiveType | Non
 
 def _interval_in(column: PrimitiveType, literal: Literal, shared: PrimitiveType | None) -> Interval:
     if shared is None:
-        raise ValueError("the types do not compare")
+        raise TypesDoNotCompareError("the types do not compare")
     if isinstance(shared, DecimalType):
         if _rounds(column, literal, shared):
             return _rounded(column, literal, shared)

@@ -53,6 +53,11 @@ from iceberg_ops.spec.types import (
 from iceberg_ops.spec.types import UUID as UUID_TYPE
 from iceberg_ops.spec.values import decimal_of, float32, unscaled
 
+
+class TypesDoNotCompareError(ValueError):
+    """Spark refuses to compare the types, or converts the column first, as text beside a number."""
+
+
 INT_RANGE = (-(2**31), 2**31 - 1)
 LONG_RANGE = (-(2**63), 2**63 - 1)
 _WHOLE = {"int": INT_RANGE, "long": LONG_RANGE}
@@ -101,7 +106,7 @@ def interval(column: PrimitiveType, literal: Literal) -> Interval:
         return _point(literal.value.decode("utf-8"))
     if column.name == source and source in ("boolean", "string", "time"):
         return _point(literal.value)
-    raise ValueError("the types do not compare")
+    raise TypesDoNotCompareError("the types do not compare")
 
 
 def _string_as(column: PrimitiveType, text: str) -> Literal:
@@ -120,7 +125,7 @@ def _string_as(column: PrimitiveType, text: str) -> Literal:
         return timestamp_of(text, TIMESTAMPTZ if "tz" in column.name else TIMESTAMP)
     if column.name in ("binary", "fixed"):
         return Literal(text.encode("utf-8"), BINARY)
-    raise ValueError("the types do not compare")
+    raise TypesDoNotCompareError("the types do not compare")
 
 
 def _uuid_of(text: str) -> uuid.UUID:

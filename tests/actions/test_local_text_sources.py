@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,29 @@ def test_a_compressed_file_that_is_cut_off_is_bad(place: RowsPlace) -> None:
     assert [row[0] for row in rows(place)] == [1, 2]
 
 
+def test_bzip2_streams_behind_each_other_are_read_and_a_damaged_one_is_never_passed_by(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = bz2.compress(b"id\n1\n"), bz2.compress(b"2\n")
+    for block in (1, 7, 4 << 20):
+        monkeypatch.setattr(text_source, "_BLOCK", block)
+        for content in (first + b"X" + second[1:], first + second[:-1], first + b"BZ", b"\0" + first):
+            with pytest.raises(DataError, match=r"source .*/b\.csv\.bz2"):
+                place.run("append", source=text(place, content, "b.csv.bz2"))
+    for content in (b"", first + second):
+        place.run("append", source=text(place, content, "a.csv.bz2"))
+    assert [row[0] for row in rows(place)] == [1, 2]
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "\ufeff", "#1\n"])
+@pytest.mark.parametrize("header", ["true", "false"])
+def test_a_file_without_records_is_a_source_without_rows(place: RowsPlace, content: str, header: str) -> None:
+    source = text(place, content, header=header, comment="#")
+    place.run("append", source=source)
+    place.run("upsert", source=source, options={"upsert-keys": "id"})
+    assert rows(place) == []
+
+
 @pytest.mark.parametrize(
     ("form", "content", "options", "wanted"),
     [
@@ -202,6 +226,19 @@ def test_the_values_of_a_merge_and_an_upsert_are_those_of_the_text(place: RowsPl
     more = {**options, "delete-when": "op = 'D'", "source-only-columns": "op"}
     place.run("upsert", source=text(place, form[1].replace("A", "B"), name), options=more)
     assert rows(place) == [(1, "B"), (3, "c")]
+
+
+@pytest.mark.parametrize("condition", ["n > 5", "n = true", "n >= DATE '2026-01-01'", "n IN (1, 2)"])
+def test_text_beside_another_type_is_compared_by_spark(place: RowsPlace, condition: str) -> None:
+    """Columns of CSV that the table does not have are text, which Spark converts."""
+    source = text(place, "id,v,n\n1,x,10\n")
+    for on_either_side in (f"source.{condition}", "target.v > 5"):
+        clause = MergeClause(when="matched", action="delete", condition=on_either_side)
+        with pytest.raises(NeedsSparkError, match="a comparison of different types in merge WHEN clause 1"):
+            place.merge("copy-on-write", source, "target.id = source.id", clause)
+    options = {"upsert-keys": "id", "source-only-columns": "n", "delete-when": condition}
+    with pytest.raises(NeedsSparkError, match="a comparison of different types in upsert delete-when"):
+        place.run("upsert", source=source, options=options)
 
 
 @pytest.mark.parametrize("type_", [UUID, FixedType(2)])

@@ -83,9 +83,10 @@ def check_on_lane_local(draw: Draw, root: Path, form: str, schema: Schema, drawn
     own = RowsPlace.at(folder)
     own.create(schema)
     end, compress = draw.choice([("", bytes), ("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+    cut = draw.randint(0, len(drawn.text))  # what is compressed may be several streams, one behind the other
     draw.note(f"compressed {end or 'not'}")
     path = folder / f"a.{form}{end}"
-    path.write_bytes(compress(drawn.text))
+    path.write_bytes(compress(drawn.text[:cut]) + compress(drawn.text[cut:]))
     source = Source(format=form, paths=[str(path)], options=drawn.options)  # type: ignore[arg-type]
     try:
         own.run("append", source=source)

@@ -108,7 +108,7 @@ def csv_source(draw: Draw) -> Drawn:
         columns = [n for n in columns if n not in draw.sample(optional, draw.choice([0, 0, 2]))]
     draw.note("header" if header else "by position", f"line end {end!r}", *(["multiLine"] if multi else []))
     rows, lines, fitting, pairs_up = [], [], [], True
-    for _ in range(draw.randint(1, 6)):
+    for _ in range(draw.choice([0, 1, 2, 3, 4, 5, 6])):
         row, cells, fits = csv_row(draw, columns, written)
         rows.append(row)
         lines.append(cells)
@@ -119,7 +119,7 @@ def csv_source(draw: Draw) -> Drawn:
         names = written.separator.join(draw.choice([n, f'"{n}"']) for n in (case_of(draw, c) for c in columns))
         text = names + end + text
     text += draw.choice(["", end])
-    if draw.often(0.2) and not multi:
+    if draw.often(0.2) and not multi and (header or rows):
         wrong, pairs_up, text = spoiled_csv(draw, text, end, columns, written.separator)
         good = good and not wrong
     if draw.often(0.15):

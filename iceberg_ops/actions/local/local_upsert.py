@@ -23,7 +23,7 @@ from iceberg_ops.data.columns.row_filter import rows_where
 from iceberg_ops.data.writing.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
-from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, SchemaError, WhereError
+from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, SchemaError, TypesNotComparedError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
@@ -112,6 +112,8 @@ def _deletes(source: SourceRows, condition: str | None) -> Mask:
         return np.zeros(source.rows.num_rows, np.bool_)
     try:
         bound = bind(source.schema, parse_where(condition), case_sensitive=False)
+    except TypesNotComparedError:
+        raise NeedsSparkError.to(f"a comparison of different types in upsert delete-when {condition}") from None
     except WhereError as e:
         raise OptionError(f"upsert: delete-when = {condition!r}: {e}") from None
     if not is_exact(bound):

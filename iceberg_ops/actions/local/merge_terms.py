@@ -18,7 +18,7 @@ from iceberg_ops.actions.local.source_in_memory import SourceRows
 from iceberg_ops.actions.rows.merge_checks import names_side_without_row, side_without_row
 from iceberg_ops.config.job_spec import MergeClause
 from iceberg_ops.data.columns.row_filter import rows_where
-from iceberg_ops.errors import NeedsSparkError, OptionError, WhereError
+from iceberg_ops.errors import NeedsSparkError, OptionError, TypesNotComparedError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_, is_exact
 from iceberg_ops.expressions.renaming import unqualified
@@ -144,7 +144,10 @@ def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Sid
         if not is_exact(part.where) or len(asked) > 1:
             raise NeedsSparkError.to(f"merge {what} {part.text}")
         side = next(iter(asked), constant)
-        found[side] = and_(found[side], _bound(sides, side, part))
+        try:
+            found[side] = and_(found[side], _bound(sides, side, part))
+        except TypesNotComparedError:
+            raise NeedsSparkError.to(f"a comparison of different types in merge {what} {part.text}") from None
     return Condition(found["target"], found["source"])
 
 

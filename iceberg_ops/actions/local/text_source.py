@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import RawIOBase
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -56,7 +57,7 @@ _BLOCK = 4 << 20
 """Bytes that are parsed at a time: some ten thousand records."""
 _OPENERS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".gz": lambda stream: cast(BinaryIO, gzip.GzipFile(fileobj=stream)),
-    ".bz2": lambda stream: cast(BinaryIO, bz2.BZ2File(stream)),
+    ".bz2": lambda stream: cast(BinaryIO, _Bzip2(stream)),
 }
 """By the end of a file's name, which is how Hadoop knows them, too."""
 _OF_SPARK = (".deflate", ".zst", ".lz4", ".snappy")
@@ -132,6 +133,32 @@ class _Files:
             stream = until.enter_context(self._io.open_input(location))
         opener = next((opener for end, opener in _OPENERS.items() if ends.endswith(end)), None)
         return stream if opener is None else until.enter_context(opener(stream))
+
+
+class _Bzip2(RawIOBase):
+    """The text of all streams of a file, behind each other. Python's own reader takes a stream that is damaged where it begins for
+    garbage, and passes it by with all of its rows."""
+
+    def __init__(self, stored: BinaryIO) -> None:
+        self._stored, self._stream = stored, bz2.BZ2Decompressor()
+        self._raw, self._is_begun = b"", False
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` bytes; none only at the end. Raises OSError for what is no stream, EOFError for one that is cut off."""
+        while True:
+            if not self._raw and (self._stream.eof or self._stream.needs_input):
+                self._raw = self._stored.read(_BLOCK)
+                if not self._raw:
+                    if self._is_begun and not self._stream.eof:
+                        raise EOFError("it ends inside a bzip2 stream")
+                    return b""
+            if self._stream.eof:
+                self._stream = bz2.BZ2Decompressor()
+            self._is_begun = True
+            text = self._stream.decompress(self._raw, size)
+            self._raw = self._stream.unused_data
+            if text:
+                return text
 
 
 def _read(stream: BinaryIO, size: int, location: str) -> bytes:

@@ -22,11 +22,10 @@ def names_by_file(
 
     Raises DataError for a header that does not name each column once, or that names none of the table's where nobody said that
     there is a header; SchemaError for columns by position that are not as many as the table's."""
-    if not options.header:
-        first = next(iter(heads.values()), None)
-        return dict.fromkeys(heads, _by_position(first, folders, source, schema))
-    if not heads:  # there are no records
+    if not heads:  # no record says which columns there are
         return {"": [f.name for f in schema.fields if not f.type.is_nested]}
+    if not options.header:
+        return dict.fromkeys(heads, _by_position(next(iter(heads.values())), folders, source, schema))
     found = {file: _header_names(fields, file) for file, fields in heads.items()}
     known = {f.name.lower() for f in schema.fields}
     for file, names in found.items():
@@ -74,11 +73,11 @@ def _header_names(fields: Fields, source: str) -> list[str]:
     return names
 
 
-def _by_position(fields: Fields | None, folders: Collection[str], source: str, schema: Schema) -> list[str]:
+def _by_position(fields: Fields, folders: Collection[str], source: str, schema: Schema) -> list[str]:
     """The table's columns, with those in names of folders or without them."""
     in_folders, names = {name.lower() for name in folders}, [f.name for f in schema.fields]
     beside = [name for name in names if name.lower() not in in_folders]
-    if fields is None or len(fields) == len(names):
+    if len(fields) == len(names):
         return names
     if len(fields) != len(beside):
         raise SchemaError(
