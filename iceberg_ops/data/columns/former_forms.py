@@ -4,7 +4,7 @@ Another engine may have replaced the table (CREATE OR REPLACE TABLE) and left it
 its name then. Many types are stored in a form that another one is read from: a long is a timestamp without its annotation, bytes
 are a decimal's digits. Read as the present column, rows of the former one would have other values. So a file whose column has the
 form of a former type, and of no type that the present column may have been promoted from, is refused. Whole numbers among
-each other and decimals among each other keep their values, or do not fit: these are read.
+each other and decimals among each other keep their values, or do not fit: these are read. Of a column of type unknown no file is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from iceberg_ops.spec.types import (
     INT,
     LONG,
     TIME,
+    UNKNOWN,
     UUID,
     DecimalType,
     FixedType,
@@ -59,7 +60,7 @@ class _Forms:
         elif isinstance(f.type, MapType) and len(column.children) == 2:
             self._check(column.children[0], f.type.key)
             self._check(column.children[1], f.type.value)
-        elif not column.children and (former := self._former(column.type, f)) is not None:
+        elif f.type != UNKNOWN and not column.children and (former := self._former(column.type, f)) is not None:
             found = f"file {self._location}: column {f.name} is stored as {former}, which cannot be read as {f.type}"
             raise FormerColumnsError.instead_of(CorruptTableError(found))
 
