@@ -11,7 +11,7 @@ from iceberg_ops.cli.completion import table_argument, tables
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import find_catalog_of, json_option, open_in_catalog, parse_options
-from iceberg_ops.errors import NoSuchNamespaceError, OptionError
+from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,13 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
     """Drop a table. Its files stay unless --purge is given, and `register` brings it back."""
     from iceberg_ops.deletion.gate import check_same_table
 
-    catalog, table = open_in_catalog(target)
+    try:
+        catalog, table = open_in_catalog(target)
+    except CorruptTableError as e:
+        if purge:
+            raise
+        _drop_unread(target, e, as_json)
+        return
     if purge and not yes:
         click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
         check_same_table(table, catalog.load_table(table.identifier[1:]))  # another may have taken its name meanwhile
@@ -79,6 +85,17 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
             click.echo(f"{target}: dropped, and its files were deleted but for those that a warning names")
         else:
             click.echo(f"{target}: dropped; its files stay. To undo: {shlex.join(undo)}")
+
+
+def _drop_unread(target: str, why: CorruptTableError, as_json: bool) -> None:
+    """Drop a table whose metadata file cannot be read: then nothing brings it back."""
+    catalog, identifier = find_catalog_of(target)
+    catalog.drop_table(identifier)
+    with output_of_done_work():
+        if as_json:
+            print_json({"table": target, "dropped": True, "purged": False, "metadata-location": None})
+        else:
+            click.echo(f"{target}: dropped; its files stay. No command undoes it, because its metadata could not be read: {why}")
 
 
 @click.command()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import CorruptTableError, FormerColumnsError
 from iceberg_ops.serde.manifests.manifest_avro import read_table_schema
 from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
@@ -58,19 +58,36 @@ def schema_when_made(table: Table, manifest: ManifestFile) -> Schema | None:
 
 
 def schema_of_maker(table: Table, manifest: ManifestFile) -> Schema | None:
-    """The schema of the snapshot that made the manifest; where it has expired, as the manifest says. Raises CorruptTableError."""
+    """The schema of the snapshot that made the manifest. As the manifest says where that one has expired, and where it carries on
+    files of others: it may be one of former columns that lost a file. Raises CorruptTableError."""
     maker = table.metadata.snapshots_by_id.get(manifest.added_snapshot_id or -1)
-    return schema_when_made(table, manifest) if maker is None else table.metadata.schema_of(maker)
+    if maker is not None and manifest.existing_files_count == 0:
+        return table.metadata.schema_of(maker)
+    said = schema_when_made(table, manifest)
+    return table.metadata.schema_of(maker) if said is None and maker is not None else said
 
 
-def of_former_columns(table: Table, manifests: Iterable[ManifestFile]) -> set[str]:
-    """Paths of those of the manifests that were made while the table had other columns of these ids. A copy of their entries would
-    not show that, and values of their partitions need not be any of the present types. Raises CorruptTableError."""
+def of_former_columns(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, Schema]:
+    """The schemas, by path, of those of the manifests that were made while the table had other columns of these ids. A copy of
+    their entries would not show that, and values of their partitions need not be any of the present types. Raises
+    CorruptTableError."""
     metadata = table.metadata
     if all(map(metadata.reads_columns_of, metadata.schemas)):
-        return set()
+        return {}
     made = ((m, schema_of_maker(table, m)) for m in manifests)
-    return {m.manifest_path for m, schema in made if schema is not None and not metadata.reads_columns_of(schema)}
+    return {m.manifest_path: schema for m, schema in made if schema is not None and not metadata.reads_columns_of(schema)}
+
+
+def with_former_columns(table: Table, schema: Schema) -> Table:
+    """The table with the columns of a schema that it had, to write a manifest of them again. Raises FormerColumnsError where the
+    table does not have that schema any more."""
+    known = table.metadata.schemas_by_id.get(schema.schema_id)
+    if known is None or known.struct != schema.struct:
+        raise FormerColumnsError(
+            f"table {table.name}: files of former columns cannot be removed one by one, because the table does not have their "
+            f"schema {schema.schema_id} any more: another engine has replaced it since (CREATE OR REPLACE TABLE)"
+        )
+    return replace(table, metadata=replace(table.metadata, current_schema_id=schema.schema_id))
 
 
 def _of_each_type(metadata: TableMetadata, spec_id: int) -> list[Schema]:

@@ -19,7 +19,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import scan_table
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import FormerColumnsError, UnsupportedError
 from iceberg_ops.expressions.predicates import eq, gt, is_null, lt
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.content_files import DataFile, FileFormat
@@ -183,6 +183,55 @@ def test_rows_of_former_columns_are_not_filtered_by_them_on_a_branch(
     place.run("append", source=rows_of(place, now, 5, 6))
     scanned(place, now, 5, 6)
     assert [r["id"] for r in scan_table(place.table(), Scan(where=eq("k", values[1]))).to_pylist()] == [5]
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        (INT, DATE),
+        (INT, TIMESTAMP),
+        (LONG, TIMESTAMP),
+        (LONG, CENTS),
+        (INT, CENTS),
+        (TIMESTAMP_NS, TIMESTAMP),
+        (TIMESTAMP, TIMESTAMP_NS),
+    ],
+    ids=str,
+)
+def test_a_form_that_another_type_can_be_read_from_is_refused_on_a_branch(
+    tmp_path: Path, former: IcebergType, now: IcebergType
+) -> None:
+    """Numbers were read as times and as the digits of decimals."""
+    place = RowsPlace.at(tmp_path)
+    place.create(schema(former), format__version="3")
+    place.run("append", source=rows_of(place, former, 1, 2))
+    commit(place.catalog, place.table(), SetRef(ref="audit"))
+    commit(place.catalog, place.table(), Replaced(schema=schema(now), is_empty=True))
+    place.run("append", source=rows_of(place, now, 3, 4))
+    with pytest.raises(FormerColumnsError, match="written for former columns, and another engine has replaced the table"):
+        scan_table(place.table(), Scan(ref="audit"))
+    with pytest.raises(UnsupportedError, match="another engine has replaced the table"):
+        place.run("rewrite_data_files", options={"rewrite-all": "true"}, branch="audit")
+    assert scan_table(place.table(), Scan(ref="audit"), columns=["id"]).num_rows == 2
+    scanned(place, now, 3, 4)
+
+
+@pytest.mark.parametrize("spec", [PartitionSpec(), BY_K], ids=["unpartitioned", "by the column"])
+def test_a_manifest_of_former_columns_that_loses_a_file_stays_one(tmp_path: Path, spec: PartitionSpec) -> None:
+    """Where it became one of the present columns, its partition values did not fit, and a filter compared bounds of the former
+    ones once their snapshots had expired."""
+    place = RowsPlace.at(tmp_path)
+    place.create(schema(TIMESTAMP), spec, format__version="3", commit_manifest_min__count__to__merge="2")
+    place.run("append", source=rows_of(place, TIMESTAMP, 1))
+    place.run("append", source=rows_of(place, TIMESTAMP, 2))
+    commit(place.catalog, place.table(), SetRef(ref="audit"))
+    commit(place.catalog, place.table(), Replaced(schema=schema(DATE), is_empty=True))
+    place.run("delete", where="id = 1", branch="audit")
+    place.run("expire_snapshots", options={"older-than": "0s", "retain-last": "1"})
+    assert scan_table(place.table(), Scan(ref="audit"), columns=["id"]).to_pylist() == [{"id": 2}]
+    for where in (eq("k", DAYS[0]), gt("k", DAYS[0]), is_null("k")):
+        with pytest.raises(FormerColumnsError):
+            scan_table(place.table(), Scan(ref="audit", where=where), columns=["id"])
 
 
 def planned(table: Any) -> Any:

@@ -63,6 +63,18 @@ def test_a_dropped_table_comes_back_by_the_line_that_drop_prints(cli: Cli, prod:
     assert prod() == ["t"]
 
 
+def test_a_table_whose_metadata_is_broken_is_dropped_and_nothing_undoes_it(
+    cli: Cli, prod: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    for file in (tmp_path / "prod").rglob("*.metadata.json"):
+        file.write_text("{")
+    assert "CORRUPT_TABLE" in cli("drop", "prod.a.t", "--purge", "--yes").err
+    assert prod() == ["t"]
+    said = cli("drop", "prod.a.t")
+    assert (said.code, "No command undoes it" in said.out, "register" in said.out) == (0, True, False)
+    assert prod() == []
+
+
 def test_a_purge_asks_and_without_an_answer_nothing_goes(cli: Cli, prod: Callable[[], list[str]], tmp_path: Path) -> None:
     assert cli("drop", "prod.a.t", "--purge").code != 0
     assert prod() == ["t"]

@@ -31,6 +31,7 @@ from iceberg_ops.serde.manifests.manifest_encoding import ManifestEncoder
 from iceberg_ops.serde.manifests.manifest_rewriting import Rows, add_rows
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.table.former_columns import of_former_columns, with_former_columns
 from iceberg_ops.table.manifests import opened
 from iceberg_ops.table.table import Table
 
@@ -104,6 +105,12 @@ class ManifestFilter:
         return [found.get(manifest_key(m)) or Filtered(m) for m in manifests]
 
     def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: Judge) -> None:
+        """Manifests of former columns of a table that another engine has replaced stay manifests of these columns."""
+        former = of_former_columns(table, (m for m in manifests if not self._folder.is_new(m)))
+        for m in manifests if former else ():
+            if m.manifest_path in former:
+                self._store(with_former_columns(table, former[m.manifest_path]), m, None, judge)
+        manifests = [m for m in manifests if m.manifest_path not in former]
         count = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
         if len(manifests) < 2 or count < _FEWEST_FOR_THREADS:
             for m in manifests:

@@ -135,6 +135,16 @@ class ReadContext:
         held = (tuple(s.fields_by_id.get(f.field_id, f) for f in fields) for s in self.schemas)
         return [found for found in held if any(f.type != g.type for f, g in zip(found, fields, strict=True))]
 
+    @cached_property
+    def types_had(self) -> Mapping[int, frozenset[IcebergType]]:
+        """The types, other than nested ones, that each field has had; only of fields that have had several."""
+        found: dict[int, set[IcebergType]] = {}
+        for schema in self._newest_last:
+            for i, f in schema.fields_by_id.items():
+                if not f.type.is_nested:
+                    found.setdefault(i, set()).add(f.type)
+        return {i: frozenset(types) for i, types in found.items() if len(types) > 1}
+
     def was_unknown(self, field_id: int) -> bool:
         """Whether a schema of the table has the field with type unknown, of which files store nothing."""
         known = (s.fields_by_id.get(field_id) for s in self._newest_last)

@@ -23,6 +23,7 @@ from iceberg_ops.data.arrow.one_schema import with_schema
 from iceberg_ops.data.arrow.read_ahead import ahead
 from iceberg_ops.data.arrow.stored_texts import with_checked_texts
 from iceberg_ops.data.columns.file_columns import FileColumn
+from iceberg_ops.data.columns.former_forms import forbid_former
 from iceberg_ops.data.columns.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
 from iceberg_ops.data.columns.missing_values import MissingValues, of_partition
 from iceberg_ops.data.columns.projection import needed_leaves, project
@@ -101,8 +102,11 @@ class _Reading:
         self.lineage = lineage_fields(context.projected)
 
     def leaves(self, opened: OpenFile) -> set[int]:
+        """Numbers of the file's leaves to read. Raises FormerColumnsError."""
         stored = self.context.stored_fields
-        return needed_leaves([*stored, *self.paths.values()] if self.paths else stored, opened.columns)
+        wanted = [*stored, *self.paths.values()] if self.paths else stored
+        forbid_former(self.task.file_path, self.task.data_file.file_format, opened.columns, wanted, self.context)
+        return needed_leaves(wanted, opened.columns)
 
     def rows(self, position: int, batch: pa.RecordBatch, columns: Sequence[FileColumn], counts: ReadCounts) -> pa.RecordBatch:
         mask = self._kept(position, batch.num_rows, counts)
