@@ -19,6 +19,7 @@ from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, nothing_published, state_if_interrupted, unknown_once_tried
 from iceberg_ops.config.properties import GC_ENABLED
+from iceberg_ops.deletion.gate import NOTHING, Deletion, KeptFile
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
 from iceberg_ops.deletion.notes import purge_noted
 from iceberg_ops.deletion.purge import purge as purge_files
@@ -35,7 +36,7 @@ from iceberg_ops.errors import (
     UnsupportedError,
     ValidationError,
 )
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative
 from iceberg_ops.serde.json.stored_form import check_can_be_stored
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
@@ -233,10 +234,10 @@ class BaseCatalog(ABC):
                 log.warning("old metadata files of %s are left to the orphan job: %s", published.name, e)
             return published
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
         if not purge:
             self._forget(identifier, self._location_of(identifier))
-            return
+            return NOTHING
         location, metadata = self._current(identifier)
         table = self._table(identifier, metadata, location)
         if not GC_ENABLED.of(table.properties):
@@ -258,14 +259,15 @@ class BaseCatalog(ABC):
             claimed = None
         if claimed is None:
             self._forget(identifier, location)
-            return
+            return Deletion(kept=tuple(KeptFile(file, "its owners cannot be told") for file in files))
         with state_if_interrupted(dropped_in_part(table.identifier)) as happened, purge_noted(table, folders) as note:
             self._forget(identifier, location)
             happened()
             try:
-                purge_files(table, files, folders, claimed, note)
+                return purge_files(table, files, folders, claimed, note)
             except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
                 log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
+                return Deletion(failures=tuple(DeleteFailure(file, str(e)) for file in files))
 
     # for subclasses
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.requirements import TableRequirement
@@ -64,9 +65,9 @@ class Catalog(Protocol):
         """Check requirements against the current metadata, apply updates to it and swap. See the module docstring."""
         ...
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
-        """Forget the table; with ``purge`` its files go too. Raises NoSuchTableError, and ValidationError for a purge where
-        gc.enabled is false."""
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
+        """Forget the table; with ``purge`` its files go too: what became of them. Raises NoSuchTableError, and ValidationError for
+        a purge where gc.enabled is false."""
         ...
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:

@@ -34,6 +34,7 @@ from iceberg_ops.catalog.staged_content import lost_content, running_drop
 from iceberg_ops.catalog.table_drop import TableDrop
 from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
 from iceberg_ops.catalog.warehouse_walk import folders_with_metadata
+from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.deletion.leases import without_files_of_running_jobs
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
@@ -292,7 +293,7 @@ class FileSystemCatalog(FolderNamespaces):
 
     # tables
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
         self._location_of(identifier)
         if not purge:
             raise UnsupportedError(
@@ -300,12 +301,13 @@ class FileSystemCatalog(FolderNamespaces):
                 f"is its folder"
             )
         self._forbid_second_name(identifier)
-        super().drop_table(identifier, purge=True)
+        found = super().drop_table(identifier, purge=True)
         with incomplete_if_interrupted(dropped_in_part((self.name, *identifier))):
             try:
                 remove_empty_folders(self.io, self._table_folder(identifier))
             except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its folders
                 log.warning("table %s was dropped, but not all of its folders: %s", ".".join(identifier), e)
+        return found
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, for what running

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iceberg_ops.cli.completion import table_argument, tables
-from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.output import counted, print_json, print_rows
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import find_catalog_of, json_option, open_in_catalog, parse_options
 from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
@@ -76,13 +76,15 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
     if purge and not yes:
         click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
         check_same_table(table, catalog.load_table(table.identifier[1:]))  # another may have taken its name meanwhile
-    catalog.drop_table(table.identifier[1:], purge=purge)
+    found = catalog.drop_table(table.identifier[1:], purge=purge)
     undo = ["iceberg-ops", "register", target, table.metadata_location]
     with output_of_done_work():
         if as_json:
-            print_json({"table": target, "dropped": True, "purged": purge, "metadata-location": table.metadata_location})
+            document = {"table": target, "dropped": True, "purged": purge and not found.left, "files-left": list(found.left)}
+            print_json({**document, "metadata-location": table.metadata_location})
         elif purge:
-            click.echo(f"{target}: dropped, and its files were deleted but for those that a warning names")
+            stay = f"; {len(found.left)} stay, as warnings say" if found.left else ""
+            click.echo(f"{target}: dropped; {counted(len(found.deleted), 'file')} deleted{stay}")
         else:
             click.echo(f"{target}: dropped; its files stay. To undo: {shlex.join(undo)}")
 
@@ -93,7 +95,7 @@ def _drop_unread(target: str, why: CorruptTableError, as_json: bool) -> None:
     catalog.drop_table(identifier)
     with output_of_done_work():
         if as_json:
-            print_json({"table": target, "dropped": True, "purged": False, "metadata-location": None})
+            print_json({"table": target, "dropped": True, "purged": False, "files-left": [], "metadata-location": None})
         else:
             click.echo(f"{target}: dropped; its files stay. No command undoes it, because its metadata could not be read: {why}")
 

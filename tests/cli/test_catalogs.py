@@ -83,6 +83,19 @@ def test_a_purge_asks_and_without_an_answer_nothing_goes(cli: Cli, prod: Callabl
     assert not list((tmp_path / "prod").rglob("*.json"))
 
 
+def test_a_purge_says_which_files_stay(cli: Cli, prod: Callable[[], list[str]], tmp_path: Path) -> None:
+    """It said that the files were deleted, also where a broken neighbour kept all of them."""
+    assert cli("create", "prod.a.whole", "id int").code == 0
+    assert "dropped; 1 file deleted\n" in cli("drop", "prod.a.whole", "--purge", "--yes").out
+    assert cli("create", "prod.a.broken", "id int").code == 0
+    for file in (tmp_path / "prod" / "a" / "broken").rglob("*.metadata.json"):
+        file.write_text("{")
+    said = cli("drop", "prod.a.t", "--purge", "--yes", "--json").json
+    assert (said["dropped"], said["purged"], len(said["files-left"])) == (True, False, 1)
+    assert Path(said["files-left"][0].removeprefix("file://")).exists()
+    assert prod() == ["broken"]
+
+
 def test_a_table_that_took_the_name_while_the_question_was_open_is_not_purged(
     cli: Cli, prod: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
