@@ -30,6 +30,7 @@ from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.commit.validation.mapped_names import AddMappedNames
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.sources.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.data.sources.source_folder import is_hidden
@@ -164,7 +165,7 @@ def _and_more(gone: Sequence[str]) -> str:
 def _plan(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Listed]:
     with run.step("plan") as detail:
         imported, listed = _planned(run, options)
-        detail.append(f"{len(imported)} files below {options.source_path}")
+        detail.append(f"{counted(len(imported), 'file')} below {options.source_path}")
     return imported, listed
 
 

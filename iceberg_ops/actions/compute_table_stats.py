@@ -18,6 +18,7 @@ from iceberg_ops.actions.run.staged_files import commit_staged
 from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.actions.workers.runner import SpreadingRunner
 from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.table_options import compute_table_stats_options
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.distinct_values import merge_share, share_text, sketch_share, sketched_columns
@@ -44,7 +45,7 @@ def compute_table_stats(run: Run) -> Result:
         if planned is None or planned.snapshot is None:
             return NothingToDo(found=Findings())
         columns = sketched_columns(planned.schema, options.columns)
-        detail.append(f"{len(columns)} columns of {len(planned.tasks)} files")
+        detail.append(f"{counted(len(columns), 'column')} of {counted(len(planned.tasks), 'file')}")
     found = Findings(metrics={"columns-count": len(columns), "planned-data-files-count": len(planned.tasks)})
     if not columns:
         return NothingToDo(found=found)
@@ -72,7 +73,7 @@ def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> tuple[
             more, files, bytes_ = merge_share(list(found.values()), answer)
             rows += more
             meter.advance(files, bytes_)
-        detail.append(f"{rows} rows")
+        detail.append(counted(rows, "row"))
     return found, rows
 
 

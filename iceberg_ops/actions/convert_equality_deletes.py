@@ -20,6 +20,7 @@ from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Resu
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_equality_deletes_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.rewriting.row_places import dead_positions
@@ -41,7 +42,9 @@ def convert_equality_deletes(run: Run) -> Result:
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
         plan = plan_convert_equality_deletes(run.table, where, run.job.branch)
-        detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} equality delete files")
+        detail.append(
+            f"{counted(len(plan.groups), 'group')}, {counted(sum(len(g.deletes) for g in plan.groups), 'equality delete file')}"
+        )
     planned = planned_deletes(plan.plan_id, plan.groups, plan.skipped)
     planned = replace(planned, metrics={**planned.metrics, "planned-data-files-count": sum(len(g.tasks) for g in plan.groups)})
     if not plan.groups:

@@ -15,6 +15,7 @@ from iceberg_ops.actions.run.results import Committed, Findings, NothingToDo, Pl
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.expiry import Resumed, expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.properties import OWNS_IMPORTED_FILES
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files, recorded
@@ -73,7 +74,7 @@ def expire_snapshots(run: Run) -> Result:
             on_commit=run.outcome.record,
             on_resumed=partial(_keep_files, run),
         )
-        detail.append(f"{result.committed.attempts} attempts")
+        detail.append(counted(result.committed.attempts, "attempt"))
     found = _with_resumed(run.outcome.found(), result.resumed)
     found = replace(found, metrics={**found.metrics, **_counts(table.metadata, result.committed.table.metadata)})
     return result_of(result.committed, _with_files(found, result.files, result.deletion, run.outcome.listed))

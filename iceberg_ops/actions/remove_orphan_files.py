@@ -26,6 +26,7 @@ from iceberg_ops.catalog.catalog import KeepsTablesInFolders
 from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record
 from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, Delete, delete_files
@@ -83,9 +84,9 @@ def remove_orphan_files(run: Run) -> Result:
             return Planned(found=run.outcome.found())
         with run.step("clean") as detail:
             if options.quarantine_path is None:
-                detail.append(f"{_delete(run, orphans, current, options)} files deleted")
+                detail.append(f"{counted(_delete(run, orphans, current, options), 'file')} deleted")
             else:
-                detail.append(f"{_move(run, orphans, current, options.quarantine_path)} files moved")
+                detail.append(f"{counted(_move(run, orphans, current, options.quarantine_path), 'file')} moved")
     of = PartiallyCommitted if run.outcome.metrics["failed-deletes-count"] else Committed
     return of(found=run.outcome.found(), table=run.table)
 
@@ -101,7 +102,7 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
             for info in _listed(run, location, options):
                 lines.add(listed_line(info, identity))
             metrics["listed-files-count"] = lines.count
-            detail.append(f"{lines.count} files below {location}")
+            detail.append(f"{counted(lines.count, 'file')} below {location}")
         with run.step("plan") as detail:
             current = run.catalog.load_table(run.table.identifier[1:])
             check_same_table(run.table, current)

@@ -19,6 +19,7 @@ from iceberg_ops.actions.groups.group_works import merged_bytes_of
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result
 from iceberg_ops.config.options import RewriteDataFilesOptions, rewrite_data_files_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.where import parse_where
@@ -45,7 +46,7 @@ def rewrite_data_files(run: Run) -> Result:
     with run.step("plan") as detail:
         plan = plan_rewrite_data_files(run.table, options, where, run.job.branch, merged_bytes=merged_bytes_of(run.table, options))
         dangling = _dangling(run, plan, options)
-        detail.append(f"{len(plan.groups)} groups, {plan.estimates.input_files} of {len(plan.tasks)} files")
+        detail.append(f"{counted(len(plan.groups), 'group')}, {plan.estimates.input_files:,} of {counted(len(plan.tasks), 'file')}")
     planned = _planned(plan, dangling)
     if plan.is_empty and not dangling:
         return NothingToDo(found=planned)

@@ -18,6 +18,7 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, Findings, NothingToDo, Planned, Result
 from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
 from iceberg_ops.config.options import RewriteManifestsOptions, rewrite_manifests_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.report import GroupReport, SkippedFile
 from iceberg_ops.planning.rewrite_manifests import ManifestGroup, RewriteManifestsPlan, counts, plan_rewrite_manifests
 from iceberg_ops.spec.content_files import DataFile
@@ -29,7 +30,7 @@ def rewrite_manifests(run: Run) -> Result:
     options = rewrite_manifests_options(run.job.options, run.table.properties)
     with run.step("plan") as detail:
         plan = plan_rewrite_manifests(run.table, options, run.job.branch)
-        detail.append(f"{sum(len(g.manifests) for g in plan.groups)} manifests to rewrite")
+        detail.append(f"{counted(sum(len(g.manifests) for g in plan.groups), 'manifest')} to rewrite")
     planned = Findings(
         metrics=counts(plan),
         groups=tuple(map(_planned_group, plan.groups)),

@@ -18,6 +18,7 @@ from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Resu
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, rewrite_position_delete_files_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.deletes.position_deletes import deleted_positions
 from iceberg_ops.data.writing.row_deletes import check_row_deletes, write_row_deletes
@@ -39,7 +40,7 @@ def rewrite_position_delete_files(run: Run) -> Result:
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
         plan = plan_rewrite_position_delete_files(run.table, options, where, run.job.branch)
-        detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} delete files")
+        detail.append(f"{counted(len(plan.groups), 'group')}, {counted(sum(len(g.deletes) for g in plan.groups), 'delete file')}")
     planned = planned_deletes(plan.plan_id, plan.groups, plan.skipped)
     if not plan.groups:
         return NothingToDo(found=planned)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from iceberg_ops.cli.completion import table_argument, tables
-from iceberg_ops.cli.output import counted, print_json, print_rows
+from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import find_catalog_of, json_option, open_in_catalog, parse_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iceberg_ops.cli.output import counted, print_json, print_rows
+from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.target import json_option, open_table, target_options
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 if TYPE_CHECKING:

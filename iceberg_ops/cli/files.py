@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iceberg_ops.cli.output import counted, print_json, print_rows
+from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options, where_of
+from iceberg_ops.config.plurals import counted
 
 if TYPE_CHECKING:
     from iceberg_ops.scan.planning import ScanPlan

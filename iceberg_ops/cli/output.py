@@ -121,8 +121,3 @@ def _cell(value: Any) -> str:
 def visible(text: str) -> str:
     """The text with control characters as escapes: a value must not steer the terminal. Line breaks stay."""
     return "".join(c if c == "\n" or unicodedata.category(c) != "Cc" else ascii(c)[1:-1] for c in text)
-
-
-def counted(number: int, what: str) -> str:
-    """``1 file``, ``2 files``."""
-    return f"{number:,} {what if number == 1 else what + 's'}"

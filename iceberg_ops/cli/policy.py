@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iceberg_ops.cli.output import counted, print_json, print_rows
+from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.target import json_option
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iceberg_ops.cli.output import console, counted
+from iceberg_ops.cli.output import console
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.report import ActionReport, GroupReport, TableState
 
 _SHOWN = 20
@@ -35,13 +36,15 @@ def _heading(report: ActionReport) -> str:
     parts = [f"{step.name} {step.duration_ms} ms" + (f" ({step.detail})" if step.detail else "") for step in report.steps]
     if report.snapshot_ids:
         parts.append("snapshots " + ", ".join(map(str, report.snapshot_ids)))
+    if report.run_key is not None and not report.dry_run:
+        parts.append(f"run key {report.run_key}")
     if report.lane_reason:
         parts.append(f"lane {report.lane} ({report.lane_reason})")
     return "; ".join(parts) or "nothing was done"
 
 
 def _print_counts(console: Console, report: ActionReport) -> None:
-    """Sizes before and after, or once where nothing changed; of a dry run no counts of what it did not do."""
+    """Sizes before and after, or once where nothing changed; of the counts those of what there was (--json has all)."""
     if report.before is not None and report.after is not None:
         states = [report.before] if report.before == report.after or report.dry_run else [report.before, report.after]
         table = Table("", *(["table"] if len(states) == 1 else ["before", "after"]))
@@ -50,7 +53,7 @@ def _print_counts(console: Console, report: ActionReport) -> None:
         for name in ("snapshots", "data_files", "delete_files", "manifests", "records", "bytes"):
             table.add_row(name.replace("_", " "), *(f"{_of(state, name):,}" for state in states))
         console.print(table)
-    counts = {name: value for name, value in report.metrics.items() if value or not report.dry_run}
+    counts = {name: value for name, value in report.metrics.items() if value}
     if counts:
         metrics = Table(show_header=False)
         metrics.add_column()
@@ -72,7 +75,8 @@ def _print_groups(console: Console, groups: list[GroupReport]) -> None:
         table.add_column(name, justify="right" if name.split()[0] in ("files", "bytes", "rows") else "left", overflow="fold")
     for group in groups[:_SHOWN]:
         rows = "" if group.certificate is None else f"{group.certificate.rows_out:,}"
-        numbers = (f"{group.input_files:,}", f"{group.input_bytes:,}", f"{group.output_files:,}", f"{group.output_bytes:,}")
+        size = f"{group.output_bytes:,}" if group.output_bytes else ""  # of a planned group it is not known
+        numbers = (f"{group.input_files:,}", f"{group.input_bytes:,}", f"{group.output_files:,}", size)
         table.add_row(group.group_id, Text(group.partition), group.status, *numbers, rows, Text(group.reason))
     console.print(table)
     if len(groups) > _SHOWN:

@@ -140,7 +140,7 @@ def test_health_says_what_is_due_and_why(lake: Lake, capsys: pytest.CaptureFixtu
     assert run(["health", "wh.ns.t", "--json"]) == 2
     verdicts = {row["action"]: row for row in as_json(capsys)}
     assert verdicts["rewrite_data_files"]["verdict"] == "due"
-    assert "1 groups, 6 of 6 files" in verdicts["rewrite_data_files"]["why"]
+    assert "1 group, 6 of 6 files" in verdicts["rewrite_data_files"]["why"]
     assert verdicts["expire_snapshots"]["verdict"] == "not due"
 
 

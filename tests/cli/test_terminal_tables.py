@@ -9,9 +9,10 @@ import pytest
 
 from iceberg_ops.cli import output
 from iceberg_ops.cli.ages import age_text, parse_age
-from iceberg_ops.cli.output import counted, print_rows
+from iceberg_ops.cli.output import print_rows
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.config.plurals import counted
 from tests.builders import data_file
 from tests.cli.conftest import Cli, lake
 

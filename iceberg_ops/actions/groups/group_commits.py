@@ -38,6 +38,7 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, Findings, NothingToDo, PartiallyCommitted, Result
 from iceberg_ops.actions.run.staged_files import delete_leftovers, delete_staged
 from iceberg_ops.config.options import ProgressOptions
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import CommitFailedError, ValidationError, VerificationError
 
@@ -81,7 +82,7 @@ class GroupCommits(Generic[F]):
         """Commit groups whose work is done by their commit. ``none_left``: what became of them where it found nothing to do."""
         with self._run.step("commit") as detail:
             kept = GroupBatches(strategy, self._record).commit(groups, self._run.run_key)
-            detail.append(f"{self._record.attempts} attempts")
+            detail.append(counted(self._record.attempts, "attempt"))
         if not kept or self._record.elsewhere or self._record.snapshot_ids:
             return self._concluded(kept)
         self._record.dropped([group.group_id for group in groups], none_left)
@@ -93,7 +94,7 @@ class GroupCommits(Generic[F]):
             done = self._all(plan, "run", "nothing was committed")
             with self._run.step("commit") as detail:
                 kept = batches.commit(done, self._run.run_key)
-                detail.append(f"{self._record.attempts} attempts")
+                detail.append(counted(self._record.attempts, "attempt"))
         except BaseException as e:  # one that came before the batch was begun
             self._drop_open(plan, done, e)
             raise
@@ -184,7 +185,7 @@ class GroupCommits(Generic[F]):
             for group in end.conflicted:
                 self._record.planned_again(group.group_id, again.successors.get(group.group_id, ()), again.why_not)
             self._record.planned(again.plan.groups)
-            detail.append(f"{len(again.plan.groups)} groups")
+            detail.append(counted(len(again.plan.groups), "group"))
         if not again.plan.groups:
             return False
         with again.plan.strategy.run.lease(again.plan.snapshot_id):

@@ -20,6 +20,7 @@ from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, paths_of
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema
@@ -53,7 +54,7 @@ def write_source(run: Run, options: WriteOptions) -> WrittenSource:
             for batch in rows:
                 writer.write(batch)
             written = list(writer.close())
-            detail.append(f"{len(written)} files")
+            detail.append(counted(len(written), "file"))
         return WrittenSource(schema=run.table.schema, files=written)
     except BaseException:
         writer.abort()
