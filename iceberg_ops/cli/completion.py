@@ -7,16 +7,13 @@ error: what cannot be listed is not offered.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from iceberg_ops.errors import IcebergOpsError
-
-if TYPE_CHECKING:
-    from iceberg_ops.catalog.catalog import Catalog
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST = 1000
@@ -55,21 +52,11 @@ def actions_or_tables(context: click.Context, parameter: click.Parameter, begun:
 def _names(begun: str) -> Iterator[str]:
     from iceberg_ops.catalog.configuration import read_catalogs
     from iceberg_ops.catalog.load import load_catalog
+    from iceberg_ops.cli.table_names import names_that_begin
 
     first, dot, _ = begun.partition(".")
     found = [c for c in read_catalogs() if c.name == first or (not dot and c.name.startswith(first))]
     if len(found) > 1:
         yield from (c.name for c in found)
     elif found:
-        yield from _of_catalog(load_catalog(found[0]), (), begun)
-
-
-def _of_catalog(catalog: Catalog, namespace: Sequence[str], begun: str) -> Iterator[str]:
-    """Full names below ``namespace`` that begin so; namespaces that cannot hold one are not listed."""
-    for inner in catalog.list_namespaces(tuple(namespace)):
-        prefix = ".".join((catalog.name, *inner)) + "."
-        if prefix.startswith(begun) or begun.startswith(prefix):
-            yield from _of_catalog(catalog, inner, begun)
-    for identifier in catalog.list_tables(tuple(namespace)) if namespace else ():
-        if (name := ".".join((catalog.name, *identifier))).startswith(begun):
-            yield name
+        yield from names_that_begin(load_catalog(found[0]), begun)

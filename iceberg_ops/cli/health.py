@@ -25,12 +25,20 @@ _Verdict = tuple[dict[str, Any], IcebergOpsError | None]
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TABLE...", shell_complete=tables)
+@click.argument("targets", nargs=-1, metavar="TABLE...", shell_complete=tables)
 @click.option("--policy", "policy_file", metavar="FILE", help="Take actions and options from this policy.")
 @map_location_option
 @json_option
 def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[str, ...], as_json: bool) -> int:
-    """Say what is due on each TABLE, and why. Exit code 2: something is; 1: something could not be told."""
+    """Say what is due on each TABLE, and why. Exit code 2: something is; 1: something could not be told.
+
+    TABLE may also be a catalog, a namespace, or a glob over names; without one, all tables of the catalogs of --policy are asked.
+    """
+    from iceberg_ops.cli.table_choice import tables_meant
+
+    if not targets and policy_file is None:
+        raise click.UsageError("name a table, a namespace or a glob, or a --policy whose catalogs are meant")
+    targets = tuple(tables_meant(targets or _catalogs_of(policy_file or "")))
     for target in targets:
         check_takes_mapping(target, locations)
     found = [pair for target in targets for pair in _verdicts(target, policy_file, locations)]
@@ -43,6 +51,13 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
         if error is not None:
             raise error
     return 2 if any(row["verdict"] == "due" for row in rows) else 0
+
+
+def _catalogs_of(policy_file: str) -> list[str]:
+    from iceberg_ops.cli.policy import read
+    from iceberg_ops.config.policy_lint import load_policy
+
+    return list(load_policy(read(policy_file), policy_file).catalogs)
 
 
 def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) -> list[_Verdict]:

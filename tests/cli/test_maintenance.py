@@ -293,3 +293,30 @@ def test_only_the_owner_reads_the_job_spec_that_spark_gets(lake: Lake, tmp_path:
     assert run(["run", "rewrite_manifests", "wh.ns.t", "--lane", "spark", "--report", str(tmp_path / "r.json")]) == 0
     assert "0o600" in capfd.readouterr().err
     assert json.loads((tmp_path / "r.json").read_text())["status"] == "committed"
+
+
+def test_health_asks_all_tables_of_a_namespace_a_glob_or_a_policy(
+    lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["create", "wh.ns.deep.u", "id int", "--create-namespace"]) == 0
+    assert run(["create", "wh.other.t", "id int", "--create-namespace"]) == 0
+    (tmp_path / "policy.yml").write_text(POLICY)
+    capsys.readouterr()
+
+    def asked(*arguments: str) -> list[str]:
+        assert run(["health", *arguments, "--json"]) in (0, 2)
+        return list(dict.fromkeys(row["table"] for row in as_json(capsys)))
+
+    assert asked("wh.ns") == ["wh.ns.deep.u", "wh.ns.t"]
+    assert asked("wh.*.t") == ["wh.ns.t", "wh.other.t"]
+    assert asked("wh.*.t", "wh.ns", "wh.ns.t") == ["wh.ns.t", "wh.other.t", "wh.ns.deep.u"]
+    assert asked("wh") == asked("--policy", str(tmp_path / "policy.yml")) == ["wh.ns.deep.u", "wh.ns.t", "wh.other.t"]
+    for wrong, said in (
+        ("wh.nope", "NO_SUCH_TABLE: no table in wh.nope"),
+        ("wh.x*", "no table matches"),
+        ("wh.[a", "never closed"),
+    ):
+        assert run(["health", wrong]) == 1
+        assert said in capsys.readouterr().err
+    assert run(["health"]) == 1
+    assert "name a table, a namespace or a glob" in capsys.readouterr().err

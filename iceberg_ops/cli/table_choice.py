@@ -1,0 +1,64 @@
+"""Tables by what people name: one, all of a namespace or a catalog, all that a glob matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from iceberg_ops.cli.table_names import names_that_begin
+from iceberg_ops.cli.target import is_path
+from iceberg_ops.config.globs import glob_problem, may_match
+from iceberg_ops.errors import NoSuchTableError, OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.config.job_spec import CatalogConfig
+
+_OF_GLOBS = frozenset("*?[")
+
+
+def tables_meant(targets: Iterable[str]) -> list[str]:
+    """The tables that the targets mean, each once: a table or a path is itself, ``lake.web`` and ``lake`` are all tables in them,
+    also in namespaces below, ``lake.web.*`` those that the glob matches. Raises OptionError for a glob that is none, and
+    NoSuchTableError where there is no table in a place."""
+    return list(dict.fromkeys(name for target in targets for name in _meant(target)))
+
+
+def _meant(target: str) -> Iterator[str]:
+    if is_path(target):
+        yield target
+    elif not _OF_GLOBS.isdisjoint(target):
+        yield from _matched(target)
+    elif target.count(".") > 1:
+        yield target
+    else:
+        catalog, _, namespace = target.partition(".")
+        yield from _found(_names(_configured(catalog), f"{target}." if namespace else f"{catalog}."), f"no table in {target}")
+
+
+def _matched(glob: str) -> Iterator[str]:
+    from iceberg_ops.catalog.configuration import read_catalogs
+
+    if (problem := glob_problem(glob)) is not None:
+        raise OptionError(f"{glob!r}: {problem}")
+    names = (name for c in read_catalogs() if may_match(glob, c.name) for name in _names(c, f"{c.name}."))
+    yield from _found((name for name in names if fnmatchcase(name, glob)), f"no table matches {glob!r}")
+
+
+def _found(names: Iterable[str], otherwise: str) -> list[str]:
+    found = sorted(names)
+    if not found:
+        raise NoSuchTableError(otherwise)
+    return found
+
+
+def _names(config: CatalogConfig, begun: str) -> Iterator[str]:
+    from iceberg_ops.catalog.load import load_catalog
+
+    return names_that_begin(load_catalog(config), begun)
+
+
+def _configured(name: str) -> CatalogConfig:
+    from iceberg_ops.catalog.configuration import find_catalog
+
+    return find_catalog(name)
