@@ -242,7 +242,8 @@ class BaseCatalog(ABC):
         table = self._table(identifier, metadata, location)
         if not GC_ENABLED.of(table.properties):
             raise ValidationError(
-                f"cannot drop table {table.name} with its files: gc.enabled is false (deleting files may corrupt other tables)"
+                f"cannot drop table {table.name} with its files: gc.enabled is false, because other tables may have them. Set the "
+                "property to true first where none has; files that were imported from elsewhere stay in any case"
             )
         folders = self._own_folders(table)
         files = self._files_of(table)

@@ -12,6 +12,8 @@ import pytest
 from iceberg_ops.actions.import_folder import import_folder
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.pointer import PointerCatalog
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.reading.reader import scan_table
@@ -85,6 +87,8 @@ def test_wherever_an_import_dies_there_is_no_table_or_all_of_it(kind: str, mode:
         assert {p: p.read_bytes() for p in folder.rglob("*.parquet")} == sources
         if catalog.table_exists(("ns", "t")):
             assert rows(catalog) == ROWS
+            if kind == "filesystem":
+                commit(catalog, catalog.load_table(("ns", "t")), UpdateProperties(updates={"gc.enabled": "true"}))
             catalog.drop_table(("ns", "t"), purge=kind == "filesystem")
         assert not catalog.table_exists(("ns", "t"))
     assert deaths >= 6

@@ -101,7 +101,7 @@ def test_a_metadata_file_is_taken_as_a_table_where_the_catalog_can(cli: Cli, fol
         (["--format", "csv"], "belong to --from"),
         (["--from", "/rows", "--source-option", "header"], "must be KEY=VALUE"),
         ([], "use iceberg-ops append"),
-        (["--from", "/rows.csv", "--lane", "local"], "without Spark"),
+        (["--query", "SELECT 1", "--lane", "local"], "without Spark"),
     ],
 )
 def test_a_source_is_one_and_whole(cli: Cli, arguments: list[str], says: str) -> None:

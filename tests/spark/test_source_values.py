@@ -216,5 +216,7 @@ def test_a_merge_takes_text_without_a_header_by_position(place: Place) -> None:
     place.create("t", PAIRS)
     (place.folder / "a.csv").write_text("1,a\n2,b\n")
     change = RowChange(mode="copy-on-write", on="target.id = source.id", clauses=[MergeClause(when="not-matched", action="insert")])
-    place.run("merge", "t", source=Source(format="csv", paths=[str(place.folder / "a.csv")]), change=change)
+    place.run(
+        "merge", "t", source=Source(format="csv", paths=[str(place.folder / "a.csv")], options={"header": "false"}), change=change
+    )
     assert [row["id"] for row in place.rows("t")] == [1, 2]

@@ -138,6 +138,8 @@ class ReadContext:
     @cached_property
     def types_had(self) -> Mapping[int, frozenset[IcebergType]]:
         """The types, other than nested ones, that each field has had; only of fields that have had several."""
+        if all(schema.struct == self.table_schema.struct for schema in self.schemas):
+            return {}
         found: dict[int, set[IcebergType]] = {}
         for schema in self._newest_last:
             for i, f in schema.fields_by_id.items():
