@@ -31,7 +31,8 @@ def shell(cli: Cli, tmp_path: Path) -> Shell:
     def call(line: str, **environment: str) -> Ran:
         script = f"{sys.executable} -m iceberg_ops.cli.main {line}"
         env = {**os.environ, "ROWS": str(tmp_path / "a.parquet"), **environment}
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, env=env)
+        encoding = env.get("PYTHONIOENCODING", "utf-8")
+        done = subprocess.run(["bash", "-c", script], capture_output=True, encoding=encoding, check=False, env=env)
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return call
