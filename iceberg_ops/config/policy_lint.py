@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, check_options
-from iceberg_ops.config.document import from_yaml, read_yaml
+from iceberg_ops.config.document import read_yaml
 from iceberg_ops.config.document_problems import ShapeProblems, line_of
 from iceberg_ops.config.globs import glob_problem, may_match
 from iceberg_ops.config.job_spec import CATALOG_TYPES
@@ -30,22 +30,31 @@ _ACTIONS = ", ".join(MAINTENANCE_ACTIONS)
 
 def load_policy(data: bytes | str, name: str) -> Policy:
     """Parse and lint a policy; ``name`` (a path, say) leads error messages. Raises OptionError for the first problem."""
-    if problems := problems_in(data, name):
+    policy, problems = _checked(data, name)
+    if policy is None:
         raise OptionError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
-    return from_yaml(data, Policy, name)
+    return policy
 
 
 def problems_in(data: bytes | str, name: str) -> list[str]:
     """Every problem of a policy document, as ``name:line: path: rule``; text that is no YAML has one. Empty where it is right."""
+    return _checked(data, name)[1]
+
+
+def _checked(data: bytes | str, name: str) -> tuple[Policy | None, list[str]]:
+    """The policy, None where something is wrong with it; and every problem."""
     try:
         content = read_yaml(data, name)
     except OptionError as e:
-        return [str(e)]
+        return None, [str(e)]
     shape = ShapeProblems()
     right = shape.right_parts(content, Policy)
-    found = shape.found + (lint(msgspec.convert(right, type=Policy)) if right is not msgspec.UNSET else [])
+    policy = None if right is msgspec.UNSET else msgspec.convert(right, type=Policy)
+    found = shape.found + ([] if policy is None else lint(policy))
+    if not found:
+        return policy, []
     lines = [(line_of(data, problem), problem) for problem in found]
-    return [f"{name}:{line}: {problem}" for line, problem in sorted(lines, key=lambda at: (at[0] == 1, *at))]
+    return None, [f"{name}:{line}: {problem}" for line, problem in sorted(lines, key=lambda at: (at[0] == 1, *at))]
 
 
 def lint(policy: Policy) -> list[str]:

@@ -69,7 +69,8 @@ def _share(text: str) -> float:
     return found
 
 
-def _metrics_mode(text: str) -> str:
+def metrics_mode(text: str) -> str:
+    """none, counts, full or truncate(length), in lower case. Raises ValueError."""
     lower = text.strip().lower()
     of_length = _TRUNCATED.fullmatch(lower)
     if lower not in ("none", "counts", "full") and (of_length is None or not whole_number(of_length[1], INT_MAX)):
@@ -126,7 +127,7 @@ METADATA_PREVIOUS_VERSIONS_MAX = Property("write.metadata.previous-versions-max"
 METADATA_DELETE_AFTER_COMMIT = Property("write.metadata.delete-after-commit.enabled", "false", _boolean)
 _MANIFEST_CODECS = ("gzip", "deflate", "zstd", "zstandard", "snappy", "uncompressed", "none", "null")
 MANIFEST_COMPRESSION = Property("write.manifest.compression-codec", "gzip", _one_of(*_MANIFEST_CODECS))
-METRICS_DEFAULT = Property("write.metadata.metrics.default", "truncate(16)", _metrics_mode)
+METRICS_DEFAULT = Property("write.metadata.metrics.default", "truncate(16)", metrics_mode)
 METRICS_COLUMN_PREFIX = "write.metadata.metrics.column."
 METRICS_MAX_INFERRED = Property("write.metadata.metrics.max-inferred-column-defaults", "100", _count)
 SUMMARY_PARTITION_LIMIT = Property("write.summary.partition-limit", "0", _count)
@@ -165,7 +166,7 @@ PARQUET_PAGE_VERSION = Property("write.parquet.page-version", "v1", _one_of("v1"
 AVRO_COMPRESSION = Property("write.avro.compression-codec", "gzip", _one_of("gzip", "zstd", "snappy", "uncompressed", "none"))
 
 OF_COLUMNS: Mapping[str, Callable[[str], object]] = {
-    METRICS_COLUMN_PREFIX: _metrics_mode,
+    METRICS_COLUMN_PREFIX: metrics_mode,
     PARQUET_BLOOM_FILTER_PREFIX: _boolean,
     PARQUET_BLOOM_FILTER_FPP_PREFIX: _share,
     PARQUET_BLOOM_FILTER_NDV_PREFIX: _positive,

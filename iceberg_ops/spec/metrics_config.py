@@ -6,20 +6,17 @@ table's default. Without a stated default, the first ``max-inferred-column-defau
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from iceberg_ops.config.properties import METRICS_COLUMN_PREFIX, METRICS_DEFAULT, METRICS_MAX_INFERRED
-from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
+from iceberg_ops.config.properties import METRICS_COLUMN_PREFIX, METRICS_DEFAULT, METRICS_MAX_INFERRED, metrics_mode
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import IcebergType, child_fields
 
-_TRUNCATE = re.compile(r"truncate\((\d+)\)")
 _ORDER_PRESERVING = frozenset({"identity", "truncate", "year", "month", "day", "hour"})
 
 
@@ -48,15 +45,12 @@ TRUNCATE_16 = MetricsMode("truncate", 16)
 
 def parse_mode(text: str, name: str = METRICS_DEFAULT.name) -> MetricsMode:
     """The mode that ``text`` names. Raises OptionError that names the property."""
-    lower = text.strip().lower()
+    try:
+        lower = metrics_mode(text)
+    except ValueError as e:
+        raise OptionError(f"table property {name} = {text!r}: {e}") from None
     plain = {"none": NONE, "counts": COUNTS, "full": FULL}.get(lower)
-    if plain is not None:
-        return plain
-    match = _TRUNCATE.fullmatch(lower)
-    length = None if match is None else whole_number(match[1], INT_MAX)
-    if not length:
-        raise OptionError(f"table property {name} = {text!r}: must be none, counts, truncate(length above 0) or full")
-    return MetricsMode("truncate", length)
+    return MetricsMode("truncate", int(lower[len("truncate(") : -1])) if plain is None else plain
 
 
 @dataclass(frozen=True)

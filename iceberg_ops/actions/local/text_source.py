@@ -118,8 +118,9 @@ class _Files:
                 text = rest + block
                 end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, len(text) - 1)) + 1
                 if end:
-                    yield _chunk(location, text[:end], line)
-                    line += _lines_in(text[:end])
+                    chunk = _chunk(location, text[:end], line)
+                    yield chunk
+                    line += len(chunk.texts)
                 rest = text[end:]
                 _check_size(len(rest), location, "a record")
             if rest:
@@ -184,10 +185,6 @@ def _chunk(location: str, text: bytes, line: int) -> Chunk:
     if line == 1:
         texts[0] = without_mark(texts[0])
     return Chunk(location, texts, begins=line == 1, line=line)
-
-
-def _lines_in(text: bytes) -> int:
-    return len(text.splitlines())
 
 
 def _csv(files: _Files, source: Source, options: CsvOptions, schema: Schema) -> TextRows:

@@ -94,8 +94,7 @@ def without_headers(
 def refuse(file: str, record: BadRecord, line: int | None = None) -> NoReturn:
     """Raise DataError for a bad record."""
     where = "" if line is None else f", line {line}"
-    text = " ".join(record.text.split())
-    raise DataError(f"source {file}{where}: {record.reason}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'}")
+    raise DataError(f"source {file}{where}: {record.reason}: {_on_a_line(record.text)}")
 
 
 @contextmanager
@@ -104,10 +103,14 @@ def unpaired_named(file: str, options: CsvOptions) -> Iterator[None]:
     try:
         yield
     except QuotesDoNotPairError as e:
-        form, text = options.form, " ".join(e.text.split())
-        text = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        form = options.form
         raise DataError(
-            f"source {file}: quotes do not pair up: {text}: a field that begins with {form.quote} must end with it, and "
-            f"{form.quote} inside is written {form.escape}{form.quote} (reader options: quote, escape; multiLine = true where "
+            f"source {file}: quotes do not pair up: {_on_a_line(e.text)}: a field that begins with {form.quote} must end with it, "
+            f"and {form.quote} inside is written {form.escape}{form.quote} (reader options: quote, escape; multiLine = true where "
             "quoted fields hold line breaks)"
         ) from None
+
+
+def _on_a_line(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= _SHOWN else joined[:_SHOWN] + "..."
