@@ -10,7 +10,7 @@ ONLY ?=
 DAYS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test torture jars interop lint types bench fmt clean
+.PHONY: help setup demo up down test torture jars interop lint types bench docs fmt clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
@@ -60,6 +60,12 @@ types: $(STAMP)  ## mypy, strict
 bench: $(STAMP)  ## us and a peer in one run (make bench ONLY=name)
 	@test -x $(BIN)/tpchgen-cli || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks $(ONLY)
+
+docs: $(STAMP)  ## the documentation as a site with search, in build/docs; a link that leads nowhere fails
+	@test -x $(BIN)/mkdocs || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m tests.docs.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo 'to read it: python3 -m http.server --bind 127.0.0.1 --directory build/docs (search needs a server)'
 
 fmt: $(STAMP)  ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix --quiet $(SOURCES)

@@ -12,9 +12,7 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from iceberg_airflow.operators import IcebergOpsOperator, IcebergPlanOperator
-from iceberg_airflow.policy_operators import CheckTableOperator
-from iceberg_airflow.retry_policy import task_defaults
+from iceberg_airflow import CheckTableOperator, IcebergOpsOperator, IcebergPlanOperator, task_defaults
 from iceberg_ops.config.actions import MAINTENANCE_ACTIONS
 
 WORK: dict[str, Any] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from iceberg_airflow.dag_builder import build_maintenance_dags
+from iceberg_airflow import build_maintenance_dags
 
 SAMPLE = Path(__file__).parent / "policies" / "maintenance.yml"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.output import partition_text, print_json, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options, where_of
 from iceberg_ops.config.plurals import counted
 
@@ -42,7 +42,7 @@ def files(
     rows = [
         {
             "file": d["file_path"].removeprefix(table.metadata.location).lstrip("/"),
-            "partition": d["partition"] or None,
+            "partition": partition_text(d["partition"]) or None,
             "records": d["record_count"],
             "bytes": d["file_size_in_bytes"],
             "deletes": len(d["deletes"]),

@@ -46,11 +46,19 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
     if as_json:
         print_json(rows)
     else:
-        print_rows(rows, title="maintenance", empty="nothing to say")
+        _print(rows)
     for _, error in found:
         if error is not None:
             raise error
     return 2 if any(row["verdict"] == "due" for row in rows) else 0
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    """One table is named above its rows, which leaves room for the reasons."""
+    tables = list(dict.fromkeys(row["table"] for row in rows))
+    if len(tables) == 1:
+        rows = [{name: value for name, value in row.items() if name != "table"} for row in rows]
+    print_rows(rows, title=f"maintenance of {tables[0]}" if len(tables) == 1 else "maintenance", empty="nothing to say")
 
 
 def _catalogs_of(policy_file: str) -> list[str]:

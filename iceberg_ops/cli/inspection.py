@@ -8,7 +8,7 @@ import click
 
 from iceberg_ops.cli.ages import age_text
 from iceberg_ops.cli.completion import one_of
-from iceberg_ops.cli.output import print_json, print_pairs, print_rows
+from iceberg_ops.cli.output import partition_text, print_json, print_pairs, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.whole_numbers import count_of
@@ -98,8 +98,8 @@ def _for_people(topic: str, rows: list[dict[str, Any]], location: str) -> list[d
             for row in rows
         ]
     if topic in _COLUMNS:
-        return [{title: _below(location, row.get(name)) for name, title in _COLUMNS[topic].items()} for row in rows]
-    return rows
+        return [{title: _short(location, row.get(name)) for name, title in _COLUMNS[topic].items()} for row in rows]
+    return [{name: _short(location, value) if name == "partition" else value for name, value in row.items()} for row in rows]
 
 
 def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
@@ -131,6 +131,8 @@ def _short_time(text: str) -> str:
     return text[:19].replace("T", " ")
 
 
-def _below(location: str, value: Any) -> Any:
-    """A path below the table's location without it."""
+def _short(location: str, value: Any) -> Any:
+    """A path below the table's location without it, and a partition as one writes it."""
+    if isinstance(value, dict):
+        return partition_text(value)
     return value.removeprefix(f"{location.rstrip('/')}/") if isinstance(value, str) else value

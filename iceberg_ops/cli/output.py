@@ -118,6 +118,11 @@ def _cell(value: Any) -> str:
     return visible(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def partition_text(partition: Mapping[str, Any]) -> str:
+    """``day=2026-07-01/region=eu``: a partition's values for people; empty for that of an unpartitioned table."""
+    return "/".join(f"{name}={'null' if value is None else _cell(value)}" for name, value in partition.items())
+
+
 def visible(text: str) -> str:
     """The text with control characters as escapes: a value must not steer the terminal. Line breaks stay."""
     return "".join(c if c == "\n" or unicodedata.category(c) != "Cc" else ascii(c)[1:-1] for c in text)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iceberg_ops.cli.output import console
+from iceberg_ops.cli.output import console, print_rows
 from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.report import ActionReport, GroupReport, TableState
 
@@ -70,17 +70,23 @@ def _of(state: TableState, name: str) -> Any:
 def _print_groups(console: Console, groups: list[GroupReport]) -> None:
     if not groups:
         return
-    table = Table(title=counted(len(groups), "group"))
-    for name in ("group", "partition", "status", "files in", "bytes in", "files out", "bytes out", "rows", "reason"):
-        table.add_column(name, justify="right" if name.split()[0] in ("files", "bytes", "rows") else "left", overflow="fold")
-    for group in groups[:_SHOWN]:
-        rows = "" if group.certificate is None else f"{group.certificate.rows_out:,}"
-        size = f"{group.output_bytes:,}" if group.output_bytes else ""  # of a planned group it is not known
-        numbers = (f"{group.input_files:,}", f"{group.input_bytes:,}", f"{group.output_files:,}", size)
-        table.add_row(group.group_id, Text(group.partition), group.status, *numbers, rows, Text(group.reason))
-    console.print(table)
+    print_rows([_group(group) for group in groups[:_SHOWN]], title=counted(len(groups), "group"), empty="")
     if len(groups) > _SHOWN:
         console.print(Text(f"... and {counted(len(groups) - _SHOWN, 'more group')} (--json lists all)"))
+
+
+def _group(group: GroupReport) -> dict[str, Any]:
+    """Files and bytes in and out; what comes out of a planned group is an estimate, and its bytes are not known."""
+    certificate = group.certificate
+    return {
+        "partition": group.partition,
+        "status": group.status,
+        "files": f"{group.input_files:,} -> {group.output_files:,}",
+        "rows": None if certificate is None else certificate.rows_out,
+        "reason": group.reason,
+        "bytes": f"{group.input_bytes:,}" + (f" -> {group.output_bytes:,}" if group.output_bytes else ""),
+        "group": group.group_id,
+    }
 
 
 def _print_reasons(console: Console, report: ActionReport) -> None:

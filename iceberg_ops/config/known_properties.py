@@ -6,6 +6,7 @@ Engines may keep properties of their own in a table, so an unknown key is stored
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from iceberg_ops.config import properties as own
 from iceberg_ops.config.near_names import near_names
@@ -55,7 +56,7 @@ def check_values(given: Mapping[str, str]) -> None:
     for name, value in given.items():
         known = PROPERTIES.get(name)
         if known is None and (prefix := _prefix_of(name)) is not None:
-            known = own.Property(name, None, own.OF_COLUMNS[prefix])
+            known = replace(own.OF_COLUMNS[prefix], name=name)
         try:
             if known is not None:
                 known.of({name: value})

@@ -28,9 +28,10 @@ UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option as documented: its name, its default in words, and what it means."""
+    """An option as documented: its name, what its value counts or is, its default in words, and what it means."""
 
     name: str
+    unit: str
     default: str
     meaning: str
 

@@ -139,7 +139,8 @@ def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
 
 def _lint_step(path: str, step: MaintenanceStep) -> Iterable[str]:
     if step.action not in MAINTENANCE_ACTIONS:
-        yield f"{path}.action: unknown action {step.action!r}: the maintenance actions are {_ACTIONS}"
+        near = did_you_mean(step.action, MAINTENANCE_ACTIONS)
+        yield f"{path}.action: unknown action {step.action!r}{near}: the maintenance actions are {_ACTIONS}"
         return
     if step.name is not None and not _STEP_NAME.fullmatch(step.name):
         yield f"{path}.name: {step.name!r} must be 1 to 200 letters, digits, underscores, dots and dashes: task ids carry it"

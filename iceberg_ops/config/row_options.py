@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from iceberg_ops.config.option_parsing import Option, OptionReader, at_least, boolean, choice, names, text
+from iceberg_ops.config.option_parsing import Option, OptionReader, at_least, boolean, choice, names, size, text
 from iceberg_ops.config.properties import DELETE_GRANULARITY, TARGET_FILE_SIZE_BYTES
 from iceberg_ops.errors import OptionError
 
@@ -21,19 +21,23 @@ must be untouched. None, where an operation takes it, means that only what would
 WAP_ID = "wap-id"
 
 _WRITING = (
-    Option("target-file-size-bytes", "the table's", "size a data file should have"),
-    Option("distribution-mode", "the table's write.distribution-mode", "none, hash or range: how rows are spread over tasks"),
-    Option("write-tasks", "Spark's choice", "how many tasks write, so at least how many files"),
-    Option("isolation-level", "the table's for the operation; overwrite, upsert: none", "serializable or snapshot"),
-    Option("delete-granularity", "the table's write.delete.granularity", "file or partition: scope of position delete files"),
-    Option(WAP_ID, "none", "the snapshot is staged under this id, and no branch moves until it is published"),
+    Option("target-file-size-bytes", "bytes", "the table's", "size a data file should have"),
+    Option(
+        "distribution-mode", "a word", "the table's write.distribution-mode", "none, hash or range: how rows are spread over tasks"
+    ),
+    Option("write-tasks", "tasks", "Spark's choice", "how many tasks write, so at least how many files"),
+    Option("isolation-level", "a word", "the table's for the operation; overwrite, upsert: none", "serializable or snapshot"),
+    Option(
+        "delete-granularity", "a word", "the table's write.delete.granularity", "file or partition: scope of position delete files"
+    ),
+    Option(WAP_ID, "a name", "none", "the snapshot is staged under this id, and no branch moves until it is published"),
 )
-_SUCCESS_FILE = Option("require-success-file", "false", "a source folder without _SUCCESS is half written")
+_SUCCESS_FILE = Option("require-success-file", "true or false", "false", "a source folder without _SUCCESS is half written")
 _INGEST = (
     *_WRITING,
-    Option("merge-schema", "false", "the table takes in new columns and wider types, in the same commit"),
-    Option("bad-records", "fail", "fail, or quarantine rows that do not fit"),
-    Option("quarantine-path", "none", "the folder for them; needed with quarantine"),
+    Option("merge-schema", "true or false", "false", "the table takes in new columns and wider types, in the same commit"),
+    Option("bad-records", "a word", "fail", "fail, or quarantine rows that do not fit"),
+    Option("quarantine-path", "a location", "none", "the folder for them; needed with quarantine"),
     _SUCCESS_FILE,
 )
 ROW_OPTIONS: Mapping[str, tuple[Option, ...]] = {
@@ -44,10 +48,10 @@ ROW_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "merge": (*_WRITING, _SUCCESS_FILE),
     "upsert": (
         *_WRITING,
-        Option("upsert-keys", "the table's identifier fields", "the columns that tell rows apart"),
-        Option("order-by", "none", "of several source rows of one key, the one with the greatest value here counts"),
-        Option("delete-when", "none", "a condition over source columns; rows that meet it only delete their key"),
-        Option("source-only-columns", "none", "columns of the source that are not stored (an operation code, say)"),
+        Option("upsert-keys", "names", "the table's identifier fields", "the columns that tell rows apart"),
+        Option("order-by", "a name", "none", "of several source rows of one key, the one with the greatest value here counts"),
+        Option("delete-when", "SQL", "none", "a condition over source columns; rows that meet it only delete their key"),
+        Option("source-only-columns", "names", "none", "columns of the source that are not stored (an operation code, say)"),
         _SUCCESS_FILE,
     ),
 }
@@ -78,7 +82,7 @@ class WriteOptions:
         if read(WAP_ID, text, None) is not None and read("merge-schema", boolean, False):
             raise OptionError(f"{operation}: new columns (merge-schema) cannot wait for an audit (wap-id): evolve the table first")
         return cls(
-            read("target-file-size-bytes", at_least(1), TARGET_FILE_SIZE_BYTES.of(properties)),
+            read("target-file-size-bytes", size(1), TARGET_FILE_SIZE_BYTES.of(properties)),
             read("distribution-mode", choice("none", "hash", "range"), None),
             read("write-tasks", at_least(1), None),
             cast("Isolation | None", read("isolation-level", choice("serializable", "snapshot"), None)),

@@ -6,6 +6,8 @@ import re
 
 from croniter import croniter
 
+from iceberg_ops.config.near_names import did_you_mean
+
 PRESETS = ("hourly", "daily", "weekly", "monthly", "quarterly", "yearly", "annually", "midnight", "once", "continuous")
 _FIELDS = 5
 _RANDOM = re.compile(r"(^|[ ,])R", re.IGNORECASE)
@@ -16,7 +18,8 @@ def schedule_problem(schedule: str) -> str | None:
     if schedule.startswith("@"):
         if schedule[1:] in PRESETS:
             return None
-        return f"{schedule!r} must be one of {', '.join(f'@{name}' for name in PRESETS)}, or five fields of cron"
+        presets = [f"@{name}" for name in PRESETS]
+        return f"{schedule!r} must be one of {', '.join(presets)}, or five fields of cron{did_you_mean(schedule, presets)}"
     fields = schedule.split(" ")
     if len(fields) != _FIELDS or fields != schedule.split() or not schedule.isascii():
         return f"{schedule!r} must be a cron expression of five fields with one space between them, or a preset such as @daily"

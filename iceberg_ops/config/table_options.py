@@ -12,15 +12,15 @@ from iceberg_ops.config.option_parsing import Option, OptionReader, at_least, bo
 from iceberg_ops.errors import OptionError
 
 ADD_FILES = (
-    Option("source-path", "required", "the folder whose Parquet files become the table's"),
-    Option("partition-filter", "none", "only files in this partition, as name=value pairs"),
-    Option("check-duplicate-files", "true", "refuse a file that is in the table already"),
-    Option("parallelism", "8", "footers read at a time (256 at most)"),
+    Option("source-path", "a location", "required", "the folder whose Parquet files become the table's"),
+    Option("partition-filter", "pairs", "none", "only files in this partition, as name=value pairs"),
+    Option("check-duplicate-files", "true or false", "true", "refuse a file that is in the table already"),
+    Option("parallelism", "files", "8", "footers read at a time (256 at most)"),
 )
-COMPUTE_PARTITION_STATS = (Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),)
+COMPUTE_PARTITION_STATS = (Option("snapshot-id", "an id", "the branch's head", "the snapshot to compute statistics of"),)
 COMPUTE_TABLE_STATS = (
     *COMPUTE_PARTITION_STATS,
-    Option("columns", "all that are not nested", "columns, comma separated"),
+    Option("columns", "names", "all that are not nested", "columns, comma separated"),
 )
 
 

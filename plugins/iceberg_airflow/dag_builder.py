@@ -60,13 +60,14 @@ def build_maintenance_dags(
     if not isinstance(tables_at_once, int) or isinstance(tables_at_once, bool) or tables_at_once < 1:
         raise OptionError(f"tables_at_once {tables_at_once!r} must be a whole number, 1 or more, or Airflow starts no step")
     policy = read_policy(policy_file)
-    labels = step_order(policy)
+    steps = {schedule: steps_on(policy, schedule) for schedule in schedules(policy)}
     built = {}
-    for schedule in schedules(policy):
-        name = maintenance_dag_id(dag_id, schedule)
-        with _dag(name, schedule, policy, policy_file) as dag:
-            _fill(policy_file, schedule, labels, connections, tables_at_once)
-        built[name] = dag
+    for schedule, labels in steps.items():
+        if labels or not any(steps.values()):
+            name = maintenance_dag_id(dag_id, schedule)
+            with _dag(name, schedule, policy, policy_file, labels) as dag:
+                _fill(policy_file, schedule, labels, connections, tables_at_once)
+            built[name] = dag
     return built
 
 
@@ -93,6 +94,20 @@ def schedules(policy: Policy) -> list[str | None]:
             found.add(layer.schedule)
     everywhere = policy.defaults.schedule is not None
     return sorted(found | (set() if everywhere else {None}), key=lambda s: s or "")
+
+
+def steps_on(policy: Policy, schedule: str | None) -> list[str]:
+    """Labels of the steps that may run on a schedule, in their order: those that name it, and those that name none, where a layer
+    does (None: where the defaults name none)."""
+    layers = [layer for _, layer in all_layers(policy)]
+    of_layers = {layer.schedule for layer in layers} if schedule is not None else {policy.defaults.schedule}
+    found = {
+        step.label
+        for layer in layers
+        for step in layer.maintenance or []
+        if step.schedule == schedule or (step.schedule is None and schedule in of_layers)
+    }
+    return [label for label in step_order(policy) if label in found]
 
 
 def gathered(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -153,7 +168,7 @@ def _fill(policy_file: Path, schedule: str | None, labels: list[str], connection
     [tables, group, told] >> outcome
 
 
-def _dag(name: str, schedule: str | None, policy: Policy, policy_file: Path) -> DAG:
+def _dag(name: str, schedule: str | None, policy: Policy, policy_file: Path, labels: list[str]) -> DAG:
     return DAG(
         dag_id=name,
         schedule=schedule,
@@ -162,7 +177,7 @@ def _dag(name: str, schedule: str | None, policy: Policy, policy_file: Path) -> 
         max_active_runs=1,
         tags=["iceberg", "maintenance"],
         default_args=task_defaults(timeout=timedelta(hours=6), owner=policy.defaults.owner or "data-platform"),
-        doc_md=_documentation(schedule, policy_file, step_order(policy)),
+        doc_md=_documentation(schedule, policy_file, labels),
     )
 
 

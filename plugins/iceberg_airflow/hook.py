@@ -67,9 +67,9 @@ class IcebergCatalogHook(BaseHook):
         """Raises OptionError where it is not defined: another try will not find it either."""
         try:
             return self.get_connection(self.catalog_conn_id)
-        except AirflowNotFoundException as e:
+        except AirflowNotFoundException:
             rule = f"it needs conn_type {CONNECTION_TYPE}, and an extra with the catalog's name, type and properties"
-            raise OptionError(f"catalog connection {self.catalog_conn_id!r} is not defined: {rule}") from e
+            raise OptionError(f"catalog connection {self.catalog_conn_id!r} is not defined: {rule}") from None
 
     def test_connection(self) -> tuple[bool, str]:
         """Open the catalog and list its namespaces, in a process of its own: whether that worked, and a line about it."""

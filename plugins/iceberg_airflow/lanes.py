@@ -125,8 +125,8 @@ def require_master(conn_id: str) -> None:
     ``spark://``."""
     try:
         host = BaseHook.get_connection(conn_id).host
-    except AirflowNotFoundException as e:
-        raise OptionError(f"Spark connection {conn_id!r} is not defined: it needs conn_type spark and a master as host") from e
+    except AirflowNotFoundException:
+        raise OptionError(f"Spark connection {conn_id!r} is not defined: it needs conn_type spark and a master as host") from None
     if named_master(host) is None:
         raise OptionError(f"Spark connection {conn_id!r} has no host: it must name a master, such as local[2] or spark://host")
 

@@ -16,10 +16,12 @@ from typing import Any, cast
 import msgspec
 from airflow.sdk.exceptions import AirflowSkipException
 
+from iceberg_airflow.error_line import leave_frames_out
 from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
 from iceberg_airflow.job_folder import JobFolder, TryIdentity
 from iceberg_airflow.job_sweep import sweep
 from iceberg_airflow.lanes import Lane, LocalLane, SparkLane, spark_master
+from iceberg_airflow.literals import LANES, check_literals
 from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import narrate, read_report, summary
 from iceberg_airflow.processes import Processes, run_module
@@ -45,6 +47,10 @@ class GuardedOperator(ExactRendering):
         if self.retry_policy is None:  # neither the author nor the DAG's default_args chose one
             self.retry_policy = iceberg_retry_policy()
         self._processes = Processes()
+
+    def pre_execute(self, context: Any) -> None:
+        leave_frames_out()
+        super().pre_execute(context)
 
     def on_kill(self) -> None:
         self._processes.kill()
@@ -81,6 +87,8 @@ class IcebergOpsOperator(GuardedOperator):
     )
     template_fields_renderers = {"options": "json", "source": "json", "change": "json", "where": "sql"}  # noqa: RUF012
     ui_color = "#d5e8f6"
+    work_is_given = True
+    """Whether the DAG file says what to do; otherwise another task does."""
 
     def __init__(
         self,
@@ -122,6 +130,14 @@ class IcebergOpsOperator(GuardedOperator):
         self.skip_if_nothing = skip_if_nothing
         self.spark_conf = spark_conf or {}
         self.driver_memory = driver_memory
+        if self.work_is_given and not getattr(self, "_BaseOperator__from_mapped", False):
+            check_literals(self.task_id, job=job, lane=lane, options=options)
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """Of a mapped operator, the arguments that are the same in every task. Raises OptionError for a wrong one."""
+        check_literals(kwargs.get("task_id"), **{name: kwargs.get(name) for name in ("job", "lane", "options")})
+        return super().partial(**kwargs)
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the job. Raises the typed error of the report, AirflowSkipException as asked."""
@@ -166,7 +182,7 @@ class IcebergOpsOperator(GuardedOperator):
 
     def chosen_lane(self) -> str:
         """``local`` or ``spark``; row operations need SQL, so ``auto`` is Spark for them. Raises OptionError for another word."""
-        if self.lane not in ("auto", "local", "spark"):
+        if self.lane not in LANES:
             raise OptionError(f"lane {self.lane!r} must be auto, local or spark")
         if self.lane != "auto":
             return self.lane

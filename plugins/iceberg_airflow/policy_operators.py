@@ -72,6 +72,7 @@ class PolicyStepOperator(IcebergOpsOperator):
 
     template_fields: Sequence[str] = ("table_work",)
     template_fields_renderers = {"table_work": "json"}  # noqa: RUF012
+    work_is_given = False
 
     def __init__(self, *, table_work: Any, step: str, plan: bool = False, **kwargs: Any) -> None:
         kwargs.setdefault("map_index_template", "{{ task.table_work['table'] }}")

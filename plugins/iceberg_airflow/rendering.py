@@ -18,6 +18,7 @@ import jinja2
 from airflow.sdk import BaseOperator
 from jinja2.nativetypes import NativeEnvironment
 
+from iceberg_airflow.error_line import leave_frames_out
 from iceberg_airflow.masking import mask
 from iceberg_ops.config.secrets import secrets_in
 from iceberg_ops.errors import OptionError
@@ -33,6 +34,7 @@ class ExactRendering(BaseOperator):
         self, content: Any, context: Any, jinja_env: jinja2.Environment | None = None, seen_oids: set[int] | None = None
     ) -> Any:
         """A rendered field; of a collection every text in it. Its secrets are masked from now on."""
+        leave_frames_out()
         found = self._rendered(content, context, jinja_env, seen_oids)
         mask(secrets_in(found))
         return found

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_airflow.dag_builder import build_maintenance_dags, gathered, maintenance_dag_id, schedules
+from iceberg_airflow.discovery import verdict
 from iceberg_ops.config.policy import Policy
 from iceberg_ops.config.policy_lint import load_policy, step_order
 from iceberg_ops.config.schedules import PRESETS, schedule_problem
@@ -102,6 +103,40 @@ def test_airflow_takes_every_step_name_that_lint_passes(name: str, tmp_path: Pat
     text = f"version: 1\ncatalogs: {{lake: {{type: sql}}}}\ndefaults: {{maintenance: [{{action: expire_snapshots, name: {name}}}]}}"
     (dag,) = build_maintenance_dags(a_file(tmp_path, text)).values()
     assert dag.get_task(f"maintain.run_{name}")
+
+
+def test_a_dag_has_the_steps_of_its_schedule_and_no_others(tmp_path: Path) -> None:
+    """Steps of other schedules were tasks that were always skipped."""
+    built = build_maintenance_dags(a_file(tmp_path, TWO_SCHEDULES), dag_id="care")
+    steps = {name: [t.removeprefix("maintain.run_") for t in dag.task_ids if ".run_" in t] for name, dag in built.items()}
+    assert steps == {
+        "care__15_3_x_x_6": ["rewrite_data_files", "expire_snapshots"],
+        "care__daily": ["rewrite_data_files", "expire_snapshots"],
+        "care__hourly": ["hourly_partitions"],
+    }
+    assert "`hourly_partitions`" not in (built["care__daily"].doc_md or "")
+
+
+def test_there_is_no_dag_on_demand_where_every_step_has_a_schedule(tmp_path: Path) -> None:
+    text = "version: 1\ncatalogs: {lake: {type: sql}}\ndefaults: {maintenance: [{action: rewrite_manifests, schedule: '@daily'}]}"
+    assert list(build_maintenance_dags(a_file(tmp_path, text))) == ["table_maintenance__daily"]
+
+
+def test_every_step_that_a_table_has_is_in_the_dag_of_its_schedule(tmp_path: Path) -> None:
+    """A layer may give a schedule to the steps of another one."""
+    text = """
+version: 1
+catalogs: {lake: {type: sql, schedule: "@weekly"}}
+defaults: {maintenance: [{action: rewrite_data_files}, {action: expire_snapshots, schedule: "@daily"}]}
+tables: [{match: lake.a.b, schedule: "@hourly"}, {match: lake.a.c, maintenance: [{action: rewrite_manifests}]}]
+"""
+    given = policy(text)
+    built = build_maintenance_dags(a_file(tmp_path, text))
+    for schedule in schedules(given):
+        tasks = built[name].task_ids if (name := maintenance_dag_id("table_maintenance", schedule)) in built else []
+        for table in ("lake.a.a", "lake.a.b", "lake.a.c"):
+            due = {step.label for step in verdict(given, table, schedule).steps}
+            assert due <= {task.removeprefix("maintain.run_") for task in tasks}
 
 
 def test_a_failure_of_any_task_reaches_the_last_one(tmp_path: Path) -> None:
@@ -194,7 +229,7 @@ def test_a_schedule_may_be_longer_than_a_dag_id(tmp_path: Path) -> None:
     steps = "".join(f"    - {{action: rewrite_manifests, name: s{i}, schedule: '{cron}'}}\n" for i, cron in enumerate(crons))
     (tmp_path / "p.yml").write_text(f"version: 1\ncatalogs: {{lake: {{type: sql}}}}\ndefaults:\n  maintenance:\n{steps}")
     built = build_maintenance_dags(tmp_path / "p.yml")
-    assert {dag.schedule for dag in built.values()} == {None, *crons}
+    assert {dag.schedule for dag in built.values()} == {*crons}
     assert max(map(len, built)) == 250
 
 

@@ -168,8 +168,9 @@ def test_a_condition_of_a_clause_without_a_value_is_refused(condition: Any, nati
 @pytest.mark.parametrize("native", [False, True])
 def test_what_looks_like_a_number_stays_the_text_it_is(native: bool) -> None:
     job = rendered(
-        IcebergAppendOperator,
+        IcebergOpsOperator,
         native=native,
+        job="upsert",
         table="{{ params.month }}",
         branch="{{ params.year }}",
         run_key="{{ params.month }}",

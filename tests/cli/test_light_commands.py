@@ -67,9 +67,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_command_that_reads_no_row_loads_nothing_heavy(command: str, code: int, folder: Path) -> None:
+    assert [name for name in HEAVY if name in modules_of(command, code, folder)] == []
+
+
+@pytest.mark.parametrize("command", ["--help", "inspect lake.web.events snapshots", "inspect lake.web.events refs"])
+def test_a_command_that_reads_no_manifest_loads_no_decoder_of_avro(command: str, folder: Path) -> None:
+    assert "fastavro" not in modules_of(command, 0, folder)
+
+
+def modules_of(command: str, code: int, folder: Path) -> list[str]:
+    """What a command has loaded when it ends, with the expected code."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ICEBERG_OPS_")} | {"PYTHONPATH": str(ROOT)}
     program = [sys.executable, "-c", PROGRAM, json.dumps(command.split())]
     done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     ended, modules = json.loads(done.stderr.splitlines()[-1])
     assert ended == code, done.stderr[:2000]
-    assert [name for name in HEAVY if name in modules] == []
+    return [str(module) for module in modules]

@@ -94,12 +94,13 @@ def test_a_run_book_says_what_it_means_and_whether_anything_is_changed(code: str
     entry = section(RUNBOOKS, code)
     assert "**Means**" in entry or "Treat it as" in entry
     assert "**Changed:**" in entry or "Treat it as" in entry
-    assert f"(#{code.lower()})" in section(RUNBOOKS, "Run books")
+    assert f"(#{code.lower()})" in section(RUNBOOKS, "Run books").partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("kind", ERROR_KINDS, ids=lambda kind: kind.code)
 def test_the_table_of_codes_says_which_errors_airflow_tries_again(kind: ErrorKind) -> None:
-    (row,) = (line for line in section(RUNBOOKS, "Run books").splitlines() if line.startswith("|") and f"({kind.run_book})" in line)
+    overview = section(RUNBOOKS, "Run books").partition("\n## ")[0]
+    (row,) = (line for line in overview.splitlines() if line.startswith("|") and f"({kind.run_book})" in line)
     told = row.split("|")[3].strip()
     if kind.retry is None:
         assert told == "-"

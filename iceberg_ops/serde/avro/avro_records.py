@@ -9,37 +9,40 @@ import io
 import struct
 from typing import Any
 
-import fastavro
-from fastavro.schema import SchemaParseException, UnknownType
-
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.avro.avro_container import Container
 from iceberg_ops.serde.avro.avro_schema import plain
 
-_DAMAGE = (
-    EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError, struct.error,
-    SchemaParseException, UnknownType,
-)  # fmt: skip
+
+def _damage() -> tuple[type[Exception], ...]:
+    """What fastavro raises on damaged bytes."""
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    own = (SchemaParseException, UnknownType, struct.error)
+    return (*own, EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError)
 
 
 def decoder_schema(node: Any, name: str) -> Any:
     """The inlined schema, parsed for ``decode``. Raises CorruptTableError."""
+    from fastavro import parse_schema
+
     try:
-        return fastavro.parse_schema(plain(node))
-    except _DAMAGE as e:
+        return parse_schema(plain(node))
+    except _damage() as e:
         raise CorruptTableError(f"{name}: Avro schema is malformed: {type(e).__name__} {e}") from None
 
 
 def decode(container: Container, schema: Any, name: str) -> list[dict[str, Any]]:
     """All records, as dicts under the schema's field names. Raises CorruptTableError."""
+    from fastavro import schemaless_reader
+
     records: list[Any] = []
-    read = fastavro.schemaless_reader
     for count, raw in container.blocks:
         stream = io.BytesIO(raw)
         try:
             for _ in range(count):
-                records.append(read(stream, schema, None))
-        except _DAMAGE as e:
+                records.append(schemaless_reader(stream, schema, None))
+        except _damage() as e:
             raise CorruptTableError(f"{name}: Avro record {len(records)} cannot be decoded: {type(e).__name__} {e}") from None
         check_end(stream.tell(), count, raw, name)
     return records
@@ -47,9 +50,11 @@ def decode(container: Container, schema: Any, name: str) -> list[dict[str, Any]]
 
 def decode_one(stream: io.BytesIO, schema: Any, number: int, name: str) -> dict[str, Any]:
     """The record where the stream stands, which is the file's ``number``th. Raises CorruptTableError."""
+    from fastavro import schemaless_reader
+
     try:
-        found: dict[str, Any] = fastavro.schemaless_reader(stream, schema, None)  # type: ignore[assignment]
-    except _DAMAGE as e:
+        found: dict[str, Any] = schemaless_reader(stream, schema, None)  # type: ignore[assignment]
+    except _damage() as e:
         raise CorruptTableError(f"{name}: Avro record {number} cannot be decoded: {type(e).__name__} {e}") from None
     return found
 

@@ -1,0 +1,60 @@
+"""What a DAG file says in plain words is checked when the file is parsed: a misspelt job, lane or option is its import error.
+
+Templates, and what another task gives, are known only when the task runs; the operator checks them then. A mapped operator's fixed
+arguments are checked when it is made, its mapped ones in each task.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iceberg_ops.config.actions import ACTIONS, Action
+from iceberg_ops.config.near_names import did_you_mean
+from iceberg_ops.errors import IcebergOpsError, OptionError
+
+LANES = ("auto", "local", "spark")
+_NOW_MS = 2**41
+"""A time in 2039, for ages."""
+
+
+def check_literals(task_id: Any, *, job: Any, lane: Any, options: Any) -> None:
+    """Raises OptionError that names the DAG file, the task, the argument, and what may be meant."""
+    action = ACTIONS.get(job) if isinstance(job, str) else None
+    try:
+        if _is_literal(job) and action is None:
+            raise OptionError(f"there is no job {job!r}{did_you_mean(job, ACTIONS)}: the jobs are {', '.join(ACTIONS)}")
+        if _is_literal(lane) and lane not in LANES:
+            raise OptionError(f"lane {lane!r} must be auto, local or spark{did_you_mean(lane, LANES)}")
+        if action is not None and isinstance(options, Mapping):
+            _check_options(action, options)
+    except IcebergOpsError as e:
+        raise type(e)(f"{_place_of_author()}task {task_id!r}: {e}") from None
+
+
+def _check_options(action: Action, options: Mapping[Any, Any]) -> None:
+    """Names always; values where all of them are literal, because some rules are about two."""
+    names = {name: value for name, value in options.items() if _is_literal(name)}
+    action.check_option_names(names)
+    if all(_is_literal(given) or isinstance(given, bool | int | float) for given in (*options, *options.values())):
+        texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+        action.parse(texts, {}, _NOW_MS)
+
+
+def _is_literal(value: Any) -> bool:
+    return isinstance(value, str) and not any(mark in value for mark in ("{{", "{%", "{#"))
+
+
+def _place_of_author() -> str:
+    """``file.py:12: `` of the line that made the operator: the first one that is neither of this package nor of Airflow."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module not in ("iceberg_airflow", "airflow"):
+            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: "
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return ""
