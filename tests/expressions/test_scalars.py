@@ -252,6 +252,7 @@ def test_what_spark_does_not_look_at_is_not_evaluated(text: str, expected: Any) 
         ("wide * wide", "more than 38 digits"),
         ("abs(wide)", "abs or minus of decimal(38, 10)"),
         ("dec / CAST(3 AS INT)", "how the whole number is written"),
+        ("CAST(wide AS INT)", "a cast of decimal(38, 10) to int, which Spark does by way of a double"),
         ("CAST(d AS STRING)", "a cast of double to string"),
         ("CAST(s AS VARCHAR(2))", "VARCHAR"),
         ("CAST(s AS ARRAY<INT>)", "a cast to ARRAY<INT>"),

@@ -11,9 +11,10 @@ from iceberg_ops.expressions.literal_casts import NotFolded
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.expressions.scalars.terms import NotEvaluated
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, SECONDS_PER_DAY
-from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, IcebergType, PrimitiveType
+from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, DecimalType, IcebergType, PrimitiveType
 
 _MICROS_PER_DAY = SECONDS_PER_DAY * MICROS_PER_SECOND
+_DIGITS_OF_DOUBLE = 15
 _WHOLE = frozenset({"int", "long"})
 _EXACT = _WHOLE | {"decimal"}
 _NUMBERS = _EXACT | {"float", "double"}
@@ -40,6 +41,8 @@ def check_cast(source: IcebergType, target: PrimitiveType) -> None:
     name = getattr(source, "name", "")
     if name != "unknown" and name not in _SOURCES.get(target.name, frozenset()):
         raise NotEvaluated(f"a cast of {source} to {target}")
+    if target == INT and isinstance(source, DecimalType) and source.precision > _DIGITS_OF_DOUBLE:
+        raise NotEvaluated(f"a cast of {source} to int, which Spark does by way of a double")
 
 
 def _first_instant(days: int) -> int:
