@@ -43,7 +43,7 @@ from iceberg_ops.expressions.predicates import (
     rewrite_not,
 )
 from iceberg_ops.expressions.scalars.binding import bind_scalar
-from iceberg_ops.expressions.scalars.terms import Constant, NotEvaluated, references
+from iceberg_ops.expressions.scalars.terms import NULL, Constant, NotEvaluated, references
 from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.types import BOOLEAN, DATE, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
 
@@ -79,7 +79,7 @@ def _bind_computed(schema: Schema, leaf: MayMatch, case_sensitive: bool) -> Expr
         return leaf
     try:
         value = bind_scalar(leaf.value, lambda name: reference(schema, name, case_sensitive=case_sensitive))
-        if value.type not in (BOOLEAN, UNKNOWN):
+        if value.type != BOOLEAN and value != NULL:
             raise NotEvaluated(f"a condition of type {value.type}")
     except NotEvaluated as e:
         return replace(leaf, value=None, reason=str(e))

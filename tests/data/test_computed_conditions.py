@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.data.columns.row_filter import rows_where
-from iceberg_ops.errors import DataError, NeedsSparkError
+from iceberg_ops.errors import DataError, NeedsSparkError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
@@ -41,6 +41,7 @@ def kept(where: str, batch: pa.RecordBatch = BATCH) -> list[int]:
         ("s <> 'Σ' AND lower(s) = 'x'", [0]),
         ("upper('a') = 'A' AND a = 1", [0]),
         ("1 + 1 = 3 OR a = 1", [0]),
+        ("NULL OR a + 0 = 1", [0]),
     ],
 )
 def test_rows_are_kept_for_which_the_condition_is_true(where: str, rows: list[int]) -> None:
@@ -63,3 +64,8 @@ def test_values_of_a_dictionary_that_no_row_has_are_not_evaluated() -> None:
     batch = BATCH.filter(pa.array([True, False, True, True]))
     assert batch.column(2).dictionary.to_pylist() == ["x", "Σ", "y"]
     assert kept("lower(s) = 'x'", batch) == [0]
+
+
+def test_a_condition_that_is_null_in_every_row_but_computed_is_sparks() -> None:
+    with pytest.raises(WhereError, match="only Spark evaluates a condition of type unknown"):
+        kept("CASE WHEN a = b THEN NULL END")
