@@ -155,14 +155,15 @@ class NeedsSparkError(UnsupportedError):
     """Lane local does not evaluate, convert or read something that Spark does. Nothing was changed, and lane spark does it."""
 
     @classmethod
-    def to(cls, what: str) -> NeedsSparkError:
-        """``what``: an expression, a source, a conversion."""
-        return cls(f"{_WITHOUT_SPARK}{what}{_ON_SPARK}")
+    def to(cls, what: str, *, evaluated: str = "") -> NeedsSparkError:
+        """``what``: an expression, a source, a conversion. ``evaluated``: what of its kind is done without Spark."""
+        others = f"; without Spark are evaluated {evaluated}" if evaluated else ""
+        return cls(f"{_WITHOUT_SPARK}{what}{_ON_SPARK}{others}")
 
     @property
     def what(self) -> str:
         """``needs Spark: `` and what does."""
-        return f"needs Spark: {str(self).removeprefix(_WITHOUT_SPARK).removesuffix(_ON_SPARK)}"
+        return f"needs Spark: {str(self).removeprefix(_WITHOUT_SPARK).rpartition(_ON_SPARK)[0]}"
 
 
 class FormerColumnsError(UnsupportedError, CorruptTableError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +36,7 @@ def files(
     table = open_table(target, locations)
     scan = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
     found = plan(table, scan)
+    _say_what_rules_out_no_file(found)
     documents = [task_document(found, task) for task in found.tasks]
     if as_json:
         print_json(documents)
@@ -50,6 +52,15 @@ def files(
         for d in documents
     ]
     print_rows(rows, title=f"{target}: {counted(len(rows), 'data file')}", empty=f"{target}: no data files")
+
+
+def _say_what_rules_out_no_file(found: ScanPlan) -> None:
+    from iceberg_ops.expressions.leaf_tests import rules_out_no_file
+    from iceberg_ops.expressions.predicates import BoundComputed, MayMatch, leaves
+
+    for leaf in dict.fromkeys(leaves(found.filter)):
+        if isinstance(leaf, MayMatch | BoundComputed):
+            print(f"note: {rules_out_no_file(leaf)}", file=sys.stderr)
 
 
 def task_document(plan: ScanPlan, task: FileScanTask) -> dict[str, Any]:

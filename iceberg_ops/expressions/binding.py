@@ -11,6 +11,7 @@ is read as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from operator import is_
 from typing import Any
 
@@ -24,6 +25,7 @@ from iceberg_ops.expressions.predicates import (
     ALWAYS_FALSE,
     ALWAYS_TRUE,
     And,
+    BoundComputed,
     BoundPredicate,
     BoundReference,
     BoundTerm,
@@ -40,8 +42,10 @@ from iceberg_ops.expressions.predicates import (
     or_,
     rewrite_not,
 )
+from iceberg_ops.expressions.scalars.binding import bind_scalar
+from iceberg_ops.expressions.scalars.terms import NULL, Constant, NotEvaluated, references
 from iceberg_ops.spec.schema import Schema, no_column
-from iceberg_ops.spec.types import DATE, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
+from iceberg_ops.spec.types import BOOLEAN, DATE, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
 
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
 _FLOATING = frozenset({"float", "double"})
@@ -66,7 +70,22 @@ def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expre
     if isinstance(expression, MayMatch):
         for name in expression.columns:
             reference(schema, name, case_sensitive=case_sensitive)
+        return _bind_computed(schema, expression, case_sensitive)
     return expression
+
+
+def _bind_computed(schema: Schema, leaf: MayMatch, case_sensitive: bool) -> Expression:
+    if leaf.value is None:
+        return leaf
+    try:
+        value = bind_scalar(leaf.value, lambda name: reference(schema, name, case_sensitive=case_sensitive))
+        if value.type != BOOLEAN and value != NULL:
+            raise NotEvaluated(f"a condition of type {value.type}")
+    except NotEvaluated as e:
+        return replace(leaf, value=None, reason=str(e))
+    if isinstance(value, Constant):
+        return ALWAYS_TRUE if value.value is True else ALWAYS_FALSE
+    return BoundComputed(leaf.construct, value, tuple(dict.fromkeys(references(value))))
 
 
 def _folded(expression: Expression) -> Expression:

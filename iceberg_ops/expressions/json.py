@@ -25,6 +25,7 @@ from iceberg_ops.expressions.predicates import (
     AlwaysFalse,
     AlwaysTrue,
     And,
+    BoundComputed,
     BoundPredicate,
     BoundTransform,
     Expression,
@@ -64,6 +65,9 @@ def expression_to_json(expression: Expression) -> Any:
         return {"type": kind, "left": expression_to_json(expression.left), "right": expression_to_json(expression.right)}
     if isinstance(expression, Not):
         return {"type": "not", "child": expression_to_json(expression.child)}
+    if isinstance(expression, BoundComputed):
+        names = [reference.name for reference in expression.references]
+        return {"type": "may-match", "construct": expression.construct, "columns": names}
     if isinstance(expression, MayMatch):
         return {"type": "may-match", "construct": expression.construct, "columns": list(expression.columns)}
     if isinstance(expression, BoundPredicate):

@@ -20,7 +20,8 @@ from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.column_facts import ColumnFacts
 from iceberg_ops.expressions.like import literal_prefix, matcher
 from iceberg_ops.expressions.ordering import NAN_KEY, key_of, order_key
-from iceberg_ops.expressions.predicates import BoundPredicate, Op
+from iceberg_ops.expressions.predicates import BoundComputed, BoundPredicate, MayMatch, Op
+from iceberg_ops.expressions.scalars.functions import evaluated
 from iceberg_ops.spec.types import IcebergType, PrimitiveType
 
 ValueTest = Callable[[Any], bool]
@@ -214,6 +215,18 @@ def _signed(value: UUID) -> tuple[int, int]:
     return int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:], "big", signed=True)
 
 
-def refuse_opaque(construct: str) -> WhereError:
-    """The error for evaluating on rows what SQL text this package cannot evaluate."""
-    return WhereError(f"not supported: {construct} on rows, because only comparisons with literals can be evaluated here")
+def rules_out_no_file(leaf: MayMatch | BoundComputed) -> str:
+    """Why a part of a bound condition is not used to rule out files, and what is."""
+    shown = f"{leaf.construct} rules out no file"
+    if isinstance(leaf, BoundComputed):
+        return f"{shown}, because it is computed from each row; comparisons of a column with literals rule out files"
+    what = leaf.reason or "it"
+    return f"{shown}, and on rows only Spark evaluates {what}; without Spark are evaluated {evaluated()}"
+
+
+def refuse_opaque(leaf: MayMatch) -> WhereError:
+    """The error for evaluating on rows what of SQL text only Spark evaluates: its name, and what is evaluated here."""
+    what = leaf.reason or "it"
+    return WhereError(
+        f"not supported: {leaf.construct} on rows, because only Spark evaluates {what}; without Spark are evaluated {evaluated()}"
+    )

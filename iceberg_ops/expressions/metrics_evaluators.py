@@ -17,6 +17,7 @@ from iceberg_ops.expressions.predicates import (
     AlwaysFalse,
     AlwaysTrue,
     And,
+    BoundComputed,
     BoundPredicate,
     Expression,
     MayMatch,
@@ -102,6 +103,6 @@ def _combine(expression: Expression, leaf_test: Callable[[BoundPredicate], Test[
         return lambda subject: False
     if isinstance(expression, BoundPredicate):
         return leaf_test(expression)
-    if isinstance(expression, MayMatch):
+    if isinstance(expression, MayMatch | BoundComputed):
         return lambda subject: opaque
     raise TypeError(f"{type(expression).__name__} is not bound: bind the expression to a schema first")

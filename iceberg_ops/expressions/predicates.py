@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -115,12 +115,16 @@ class Not(Expression):
 
 @dataclass(frozen=True, slots=True)
 class MayMatch(Expression):
-    """Something written in SQL that this package cannot evaluate. Pruning keeps everything (inclusive: true), nothing is proven
-    by it (strict: false), and evaluating rows raises WhereError with ``construct``, the SQL text. ``columns`` are the names it
-    reads."""
+    """Something written in SQL that is no comparison of a column with a literal. Pruning keeps everything (inclusive: true),
+    nothing is proven by it (strict: false). ``construct`` is the SQL text, ``columns`` are the names it reads.
+
+    ``value`` is the condition as a term (``expressions.scalars``) where there is one: binding makes a ``BoundComputed`` of it, or
+    says in ``reason`` what of it only Spark evaluates. Evaluating rows by what is left then raises WhereError."""
 
     construct: str
     columns: tuple[str, ...] = ()
+    value: Any = field(default=None, compare=False)
+    reason: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,16 @@ class BoundPredicate(Expression):
     def is_plain(self) -> bool:
         """True where the term is a field itself, not a transform of it."""
         return isinstance(self.term, BoundReference)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundComputed(Expression):
+    """A condition that is computed from each row: ``value`` is a bound term of type boolean. It prunes nothing and proves nothing
+    about files. ``construct`` is its SQL text, ``references`` are the columns that it reads, each once."""
+
+    construct: str
+    value: Any
+    references: tuple[BoundReference, ...]
 
 
 def one_nan(value: Any) -> Any:
@@ -359,7 +373,10 @@ def _negate_leaf(leaf: Expression) -> Expression | None:
     if isinstance(leaf, BoundPredicate):
         return BoundPredicate(leaf.op.negated, leaf.term, leaf.literals)
     if isinstance(leaf, MayMatch):
-        return MayMatch(f"NOT ({leaf.construct})", leaf.columns)
+        value = None if leaf.value is None else leaf.value.negated()
+        return MayMatch(f"NOT ({leaf.construct})", leaf.columns, value, leaf.reason)
+    if isinstance(leaf, BoundComputed):
+        return BoundComputed(f"NOT ({leaf.construct})", leaf.value.negated(), leaf.references)
     return None
 
 
@@ -399,9 +416,20 @@ def is_exact(expression: Expression) -> bool:
     return not any(isinstance(leaf, MayMatch) for leaf in leaves(expression))
 
 
+def opaque_parts(expression: Expression) -> list[MayMatch]:
+    """The parts of a bound expression that cannot be evaluated without Spark."""
+    return [leaf for leaf in leaves(expression) if isinstance(leaf, MayMatch)]
+
+
 def field_ids(expression: Expression) -> frozenset[int]:
     """Ids of the fields a bound expression reads."""
-    return frozenset(leaf.field_id for leaf in leaves(expression) if isinstance(leaf, BoundPredicate))
+    found: set[int] = set()
+    for leaf in leaves(expression):
+        if isinstance(leaf, BoundPredicate):
+            found.add(leaf.field_id)
+        elif isinstance(leaf, BoundComputed):
+            found.update(reference.field_id for reference in leaf.references)
+    return frozenset(found)
 
 
 def column_names(expression: Expression) -> frozenset[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from iceberg_ops.expressions.predicates import And, Expression, MayMatch, Not, Or, Predicate, Reference, TransformTerm
+from iceberg_ops.expressions.scalars.terms import renamed as renamed_term
 from iceberg_ops.spec.schema import Schema
 
 
@@ -19,7 +20,8 @@ def renamed(found: Expression, name_of: Callable[[str], str]) -> Expression:
         reference, term = Reference(name_of(found.term.name)), found.term
         return replace(found, term=replace(term, reference=reference) if isinstance(term, TransformTerm) else reference)
     if isinstance(found, MayMatch):
-        return replace(found, columns=tuple(name_of(name) for name in found.columns))
+        value = None if found.value is None else renamed_term(found.value, name_of)
+        return replace(found, columns=tuple(name_of(name) for name in found.columns), value=value)
     return found
 
 
@@ -27,8 +29,10 @@ def unqualified(found: Expression, table: str, schema: Schema) -> Expression:
     """``found`` with ``table.city`` as ``city`` where ``schema`` has that column, as Spark resolves it: before a field of a column
     that is called like the table."""
 
-    def plain(name: str) -> str:
-        qualifier, _, rest = name.partition(".")
-        return rest if qualifier.lower() == table and schema.find(rest, case_sensitive=False) is not None else name
+    return renamed(found, lambda name: plain_name(name, table, schema))
 
-    return renamed(found, plain)
+
+def plain_name(name: str, table: str, schema: Schema) -> str:
+    """``city`` for ``table.city`` where ``schema`` has that column."""
+    qualifier, _, rest = name.partition(".")
+    return rest if qualifier.lower() == table and schema.find(rest, case_sensitive=False) is not None else name

@@ -13,6 +13,7 @@ from iceberg_ops.expressions.predicates import (
     AlwaysFalse,
     AlwaysTrue,
     And,
+    BoundComputed,
     BoundPredicate,
     BoundReference,
     BoundTransform,
@@ -21,6 +22,7 @@ from iceberg_ops.expressions.predicates import (
     Or,
     rewrite_not,
 )
+from iceberg_ops.expressions.scalars.evaluation import compiled
 from iceberg_ops.spec.transform_functions import apply
 
 Row = TypeVar("Row")
@@ -78,7 +80,10 @@ def _compile(expression: Expression, value_of: Callable[[BoundReference], Callab
     if isinstance(expression, BoundPredicate):
         return _compile_leaf(expression, value_of)
     if isinstance(expression, MayMatch):
-        raise refuse_opaque(expression.construct)
+        raise refuse_opaque(expression)
+    if isinstance(expression, BoundComputed):
+        value = compiled(expression.value, value_of)
+        return lambda row: value(row) is True
     raise TypeError(f"{type(expression).__name__} is not bound: bind the expression to a schema first")
 
 

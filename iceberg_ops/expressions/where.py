@@ -3,8 +3,9 @@
 Everything people write over columns and literals is exact: comparisons (literal on either side, ``<=>``, ``IS [NOT] DISTINCT
 FROM``), IN, BETWEEN, LIKE, IS [NOT] NULL / TRUE / FALSE / NAN, isnan, startswith, endswith, contains, NOT, AND, OR, bare booleans,
 dates of timestamps (``CAST(ts AS DATE)``, ``year(ts)``) and Iceberg's ``system.bucket(16, id)``. Anything else that Spark could
-evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``: it prunes nothing and refuses to decide a row. So does a subquery
-where the caller has an engine for it. Text that Spark would refuse, and other subqueries, raise WhereError.
+evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``, which prunes nothing: with a term (``where_scalars``) that rows are
+decided by once it is bound, or without one. So does a subquery where the caller has an engine for it. Text that Spark would refuse,
+and other subqueries, raise WhereError.
 
 Three-valued logic is resolved here: each node is translated for the truth value wanted of it, so NOT never sits above something
 unknown. Column names are dotted and resolved by ``iceberg_ops.expressions.binding``. A timestamp without offset is UTC.
@@ -49,6 +50,7 @@ from iceberg_ops.expressions.predicates import (
 )
 from iceberg_ops.expressions.where_literals import DIALECT, NULL, Constant, Node, Null, constant
 from iceberg_ops.expressions.where_parser import parse_condition, refused_if_too_deep
+from iceberg_ops.expressions.where_scalars import term_of
 from iceberg_ops.expressions.where_terms import column_term, column_text, operand
 from iceberg_ops.spec.types import BINARY, BOOLEAN, STRING
 
@@ -136,9 +138,12 @@ def _has_subquery(node: Node) -> bool:
 
 def _opaque(node: Node, want: Want) -> Expression:
     columns = () if _has_subquery(node) else tuple(dict.fromkeys(column_text(found) for found in node.find_all(exp.Column)))
-    text = node.sql(dialect=DIALECT)
-    forms = {Want.TRUE: text, Want.FALSE: f"NOT ({text})", Want.UNKNOWN: f"({text}) IS NULL"}
-    return MayMatch(forms[want], columns)
+    text, value = node.sql(dialect=DIALECT), term_of(node)
+    if want is Want.TRUE:
+        return MayMatch(text, columns, value)
+    if want is Want.FALSE:
+        return MayMatch(f"NOT ({text})", columns, value.negated())
+    return MayMatch(f"({text}) IS NULL", columns, value.is_unknown())
 
 
 def _truth(node: Node, want: Want) -> Expression:
@@ -240,7 +245,7 @@ def _equal_conditions(left: Node, right: Node, want: Want) -> Expression:
 def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
     a, b = constant(left), constant(right)
     if isinstance(a, Null) or isinstance(b, Null):
-        return _fixed(None, want)
+        return _fixed(None, want) if _cannot_fail(left) and _cannot_fail(right) else None
     if isinstance(a, Literal) and isinstance(b, Literal):
         return _fixed(_compare_literals(op, a, b), want)
     if isinstance(a, Literal):
@@ -249,6 +254,11 @@ def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
         return None
     term, value = operand(left, b)
     return None if term is None else _leaf(predicate(op, term, value), term, want)
+
+
+def _cannot_fail(node: Node) -> bool:
+    """Spark looks at what is compared with NULL, too, and raises where it has an error."""
+    return constant(node) is not None or column_term(node) is not None
 
 
 def _compare_literals(op: Op, a: Literal, b: Literal) -> bool:
@@ -350,7 +360,9 @@ def _in(node: Node, want: Want) -> Expression | None:
     term = column_term(node.this)
     if not _one_type(node.this, items, values):
         return None
-    if term is None or any(v is None for v in values):
+    if term is None or None in values:
+        if not _is_sum_of_pairs(node.this, values):
+            return None
         return _connective_of(exp.Or, [exp.EQ(this=node.this.copy(), expression=item.copy()) for item in items], want)
     has_null = NULL in values
     known = [v for v in values if isinstance(v, Literal)]
@@ -371,6 +383,13 @@ def _one_type(value: Node, items: list[Node], constants: list[Constant | None]) 
         return True
     kinds = {c.type for c in (constant(value), *constants) if isinstance(c, Literal)}
     return len(kinds) < 2
+
+
+def _is_sum_of_pairs(value: Node, constants: list[Constant | None]) -> bool:
+    """Whether a list is the same as the comparisons with each of its items: no other item changes the type of one."""
+    if constant(value) is not None:
+        return constants.count(None) <= 1
+    return isinstance(value.unnest(), exp.Year) and None not in constants
 
 
 def _connective_of(kind: Callable[..., Node], parts: list[Node], want: Want) -> Expression:
@@ -401,7 +420,7 @@ def _like(node: Node, want: Want) -> Expression | None:
         want = _OPPOSITE[want]
     pattern, own, term = constant(node.expression), constant(node.this), column_term(node.this)
     if isinstance(pattern, Null) or isinstance(own, Null):
-        return _fixed(None, want)
+        return _fixed(None, want) if _cannot_fail(node.this) and _cannot_fail(node.expression) else None
     if not isinstance(pattern, Literal) or pattern.type != STRING:
         return None
     held = pattern_of(pattern.value, escape)
@@ -432,7 +451,7 @@ def _like_leaf(term: Term, pattern: str) -> Expression:
 def _affix(before: str, after: str) -> Callable[[Node, Want], Expression | None]:
     def translate(node: Node, want: Want) -> Expression | None:
         text, term = constant(node.expression), column_term(node.this)
-        if isinstance(text, Null):
+        if isinstance(text, Null) and _cannot_fail(node.this):
             return _fixed(None, want)
         if term is None or not isinstance(text, Literal):
             return None

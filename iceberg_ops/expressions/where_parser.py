@@ -5,8 +5,9 @@ Imported only from there, because the SQL parser is slow to load. Raises WhereEr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -31,9 +32,37 @@ name columns."""
 
 _TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL"})
 """Types that Spark lets stand before a string. It refuses every other (UNSUPPORTED_TYPED_LITERAL), which this parser would cast."""
+WRITTEN_CALL, WRITTEN_WIDTH = "iceberg-ops call", "iceberg-ops width"
+"""Notes on nodes of the tree: the name and arguments of a function as they are written; that a type of text is a CHAR or VARCHAR,
+whose length the parser forgets."""
+_WIDE_TEXTS = frozenset({"CHAR", "NCHAR", "BPCHAR", "VARCHAR", "NVARCHAR", "CHARACTER"})
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 """Literals of text; those that follow each other are one, in Spark SQL."""
 Tokens = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A function as it is written. Copies of a tree share it: copied with each node, its arguments would double at every level."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+    def __deepcopy__(self, memo: object) -> WrittenCall:
+        return self
+
+
+def _noting(name: str, build: Callable[..., Any]) -> Callable[..., Any]:
+    """``build`` makes a node of a function's arguments, and here with them noted. The parser looks at its parameters' names."""
+
+    def noted(args: list[Any], **others: Any) -> Any:
+        node = build(args, **others)
+        node.meta[WRITTEN_CALL] = WrittenCall(name, tuple(args))
+        return node
+
+    if "dialect" in getattr(getattr(build, "__code__", None), "co_varnames", ()):
+        return lambda args, dialect: noted(args, dialect=dialect)
+    return lambda args: noted(args)  # noqa: PLW0108 - it takes no dialect
 
 
 class _Dialect(Spark):
@@ -44,6 +73,11 @@ class _Dialect(Spark):
         COMMANDS: ClassVar[set[TokenType]] = set()
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
         HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+            name: _noting(name, build) for name, build in Spark.Parser.FUNCTIONS.items()
+        }
 
 
 def parse_condition(text: str) -> Node:
@@ -56,6 +90,12 @@ def parse_condition(text: str) -> Node:
     if len(found) != 1 or found[0] is None:
         raise WhereError(f"cannot parse {text!r}: it is not one condition")
     return found[0]
+
+
+def _note_widths(tokens: Tokens, found: list[Any]) -> None:
+    if any(token.text.upper() in _WIDE_TEXTS for token in tokens):
+        for node in (type_ for tree in found if tree is not None for type_ in tree.find_all(exp.DataType)):
+            node.meta[WRITTEN_WIDTH] = True
 
 
 @contextmanager
@@ -71,6 +111,12 @@ def _parsed(text: str) -> list[Any]:
     tokens = joined(tokens_of(text))
     _check_typed_literals(text, tokens)
     check_operators(text, tokens)
+    found = _trees(text, tokens)
+    _note_widths(tokens, found)
+    return found
+
+
+def _trees(text: str, tokens: Tokens) -> list[Any]:
     dialect = _Dialect()
     try:
         return list(dialect.parser().parse_into(exp.Condition, tokens, text))

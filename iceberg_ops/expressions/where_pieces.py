@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from iceberg_ops.expressions.predicates import Expression, Literal
+from iceberg_ops.expressions.scalars.terms import Scalar
 from iceberg_ops.expressions.where import where_of
 from iceberg_ops.expressions.where_literals import DIALECT, Constant, Node, constant
 from iceberg_ops.expressions.where_parser import parse_condition, refused_if_too_deep
+from iceberg_ops.expressions.where_scalars import term_of
 from iceberg_ops.expressions.where_terms import column_text
 
 
@@ -44,6 +46,13 @@ def parse_value(text: str) -> Constant | ColumnText | None:
     parse."""
     with refused_if_too_deep(text):
         return _value_of(text, parse_condition(text).unnest())
+
+
+def parse_scalar(text: str) -> Scalar:
+    """What ``text`` computes from a row, with what only Spark evaluates in it as ``Refused``. Raises WhereError for what does not
+    parse."""
+    with refused_if_too_deep(text):
+        return term_of(parse_condition(text))
 
 
 def _value_of(text: str, node: Node) -> Constant | ColumnText | None:

@@ -139,7 +139,8 @@ def test_a_branch_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "where", "why"), [(1, "id = 1", "merge-on-read on a v1"), (2, "length(data) = 5", "only Spark")]
+    ("version", "where", "why"),
+    [(1, "id = 1", "merge-on-read on a v1"), (2, "soundex(data) = 'x'", "evaluates function soundex")],
 )
 def test_what_can_not_be_done_is_refused_by_name(version: int, where: str, why: str) -> None:
     with pytest.raises(UnsupportedError, match=why):

@@ -212,7 +212,7 @@ def test_a_failure_at_the_end_leaves_no_file(place: RowsPlace, monkeypatch: pyte
         (UNPARTITIONED, {}, {"order-by": "nope"}, {}, OptionError, "nope"),
         (UNPARTITIONED, {}, {"delete-when": "nope = 1"}, {}, OptionError, "nope"),
         (UNPARTITIONED, {}, {"delete-when": "id ="}, {}, OptionError, "delete-when"),
-        (UNPARTITIONED, {}, {"delete-when": "id + 1 = 1"}, {}, UnsupportedError, "id .* 1: run it with --lane spark$"),
+        (UNPARTITIONED, {}, {"delete-when": "hash(id) = 1"}, {}, UnsupportedError, "function hash.*: run it with --lane spark"),
         (UNPARTITIONED, {}, {"order-by": "score"}, {}, UnsupportedError, "of type float: run it with --lane spark$"),
         (UNPARTITIONED, {}, {"write-tasks": "2"}, {}, UnsupportedError, "upsert with write-tasks: run it with --lane spark$"),
         (UNPARTITIONED, {}, {}, {"extra": pa.int64()}, SchemaError, "'extra' is not a column of the table"),

@@ -50,6 +50,7 @@ def test_worker_processes_import_no_pandas() -> None:
 COMMANDS_ON_A_SMALL_TABLE = {
     "files": ["files", "TABLE", "--json"],
     "files by a column": ["files", "TABLE", "--where", "id >= 5", "--json"],
+    "files by what is computed": ["files", "TABLE", "--where", "id >= 5 AND id % 2 = 1", "--json"],
     "plan": ["plan", "rewrite_data_files", "TABLE", "--json"],
     "inspect": ["inspect", "TABLE", "files", "--json"],
     "check": ["check", "TABLE", "--json"],

@@ -149,6 +149,23 @@ def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -
     assert len(cli("scan", "lake.ns.t").rows) == 6
 
 
+def test_conditions_and_values_are_computed_from_rows_and_files_says_what_they_rule_out(cli: Cli, table: str, source: Path) -> None:
+    append(cli, source)
+    before = rows(cli)
+    assert rows(cli, "--where", "upper(city) = 'ROME'") == {i: city for i, city in before.items() if city == "Rome"}
+    listed = cli("files", "lake.ns.t", "--where", "upper(city) = 'ROME' AND id > 99", "--json")
+    assert (listed.json, listed.err.count("\n")) == ([], 1)
+    assert listed.err.startswith("note: UPPER(city) = 'ROME' rules out no file, because it is computed from each row; ")
+    refused = cli("files", "lake.ns.t", "--where", "soundex(city) = 'R500'", "--json")
+    assert (refused.code, len(refused.json)) == (0, len(cli("files", "lake.ns.t", "--json").json))
+    says = "on rows only Spark evaluates function soundex; without Spark are evaluated comparisons, "
+    assert refused.err.startswith("note: SOUNDEX(city) = 'R500' rules out no file, and " + says)
+    scanned = cli("scan", "lake.ns.t", "--where", "soundex(city) = 'R500'")
+    assert (scanned.code, "BAD_WHERE" in scanned.err, "only Spark evaluates function soundex" in scanned.err) == (1, True, True)
+    assert cli("update", "lake.ns.t", "--set", "city = upper(city)", "--where", "id % 2 = 0", "--lane", "local").code == 0
+    assert rows(cli) == {i: city.upper() if city and i % 2 == 0 else city for i, city in before.items()}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -164,9 +181,9 @@ def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -
         (["append", "--from", "{tmp}/folders"], "values in folder names"),
         (["append", "--from-table", "lake.ns.t"], "is the target itself"),
         (["append"], "use iceberg-ops append"),
-        (["delete", "--where", "upper(city) = 'ROME'"], "without Spark"),
+        (["delete", "--where", "soundex(city) = 'R500'"], "without Spark"),
         (["delete", "--where", "nope = 1"], "no column named 'nope'"),
-        (["update", "--set", "id = id + 1"], "without Spark"),
+        (["update", "--set", "id = hash(id)"], "without Spark"),
         (["publish", "--wap-id", "unknown"], "no staged snapshot with wap.id unknown"),
         (["publish"], "either --wap-id or --snapshot-id"),
     ],

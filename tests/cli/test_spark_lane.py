@@ -288,8 +288,8 @@ def test_lane_auto_does_here_what_needs_no_spark(cli: Cli, spark: Spark, tmp_pat
     ("arguments", "needs"),
     [
         (["append", "lake.ns.t", "--query", "SELECT 1"], "a source query"),
-        (["delete", "lake.ns.t", "--where", "id % 2 = 1"], "delete where id % 2 = 1"),
-        (["update", "lake.ns.t", "--set", "id = id + 1"], "SET id = id + 1"),
+        (["delete", "lake.ns.t", "--where", "hash(id) = 1"], "delete where hash(id) = 1 (function hash)"),
+        (["update", "lake.ns.t", "--set", "id = hash(id)"], "SET id = hash(id) (function hash)"),
     ],
     ids=lambda found: found[0] if isinstance(found, list) else "",
 )

@@ -19,6 +19,7 @@ from iceberg_ops.config.job_spec import JobSpec, check_fields
 from iceberg_ops.config.policy import MaintenanceStep, Settings
 from iceberg_ops.config.policy_lint import load_policy
 from iceberg_ops.errors import ERROR_KINDS, ErrorKind
+from iceberg_ops.expressions.scalars.functions import evaluated
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, headings, links, rows, section
 
 DOCS = ROOT / "docs"
@@ -227,3 +228,9 @@ def test_relative_links_resolve(page: Path) -> None:
 def test_the_readme_leads_to_every_page() -> None:
     readable = {target.partition("#")[0] for page in PAGES for target in links(page)}
     assert {f"docs/{p.name}" for p in DOCS.glob("*.md")} <= {t if t.startswith("docs/") else f"docs/{t}" for t in readable}
+
+
+def test_every_function_that_is_evaluated_without_spark_is_documented() -> None:
+    names = evaluated().partition("||, and ")[2].split(", ")
+    assert len(names) > 50
+    assert [name for name in names if f"`{name}`" not in (DOCS / "cli.md").read_text()] == []

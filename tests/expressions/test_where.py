@@ -89,7 +89,7 @@ def test_a_form_of_sql_becomes_this_expression(text: str, expected: Expression) 
         "coalesce(a, 1) = 1",
     ],
 )
-def test_what_can_not_be_evaluated_prunes_nothing_proves_nothing_and_refuses_rows(text: str) -> None:
+def test_what_is_computed_from_a_row_prunes_nothing_and_proves_nothing(text: str) -> None:
     """SCAN-08: every file that may match is read; a metadata-only delete is never decided by it."""
     for where in (text, f"NOT ({text})", f"({text}) IS NULL"):
         parsed = parse_where(where)
@@ -98,8 +98,38 @@ def test_what_can_not_be_evaluated_prunes_nothing_proves_nothing_and_refuses_row
         bound = bind(SCHEMA, parsed)
         assert metrics_may_match(bound, FILE)
         assert not metrics_all_match(bound, FILE)
-        with pytest.raises(WhereError, match="not supported"):
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("S RLIKE 'x'", "S RLIKE 'x'"),
+        ("S ILIKE 'x'", "S ILIKE 'x'"),
+        ("ts > current_timestamp()", "function current_timestamp"),
+        ("xs[0] = 1", "xs[0]"),
+        ("soundex(S) = 'S'", "function soundex"),
+        ("my_udf(a) = 1", "function my_udf"),
+        ("length(a) = 1", "length of int (only string)"),
+    ],
+)
+def test_what_only_spark_evaluates_is_refused_by_name_with_what_is_evaluated(text: str, what: str) -> None:
+    for where in (text, f"NOT ({text})", f"({text}) IS NULL"):
+        bound = bind(SCHEMA, parse_where(where))
+        assert not is_exact(bound)
+        with pytest.raises(WhereError, match="not supported") as e:
             row_filter(bound)
+        assert f"only Spark evaluates {what}" in str(e.value).replace('"', "")
+        assert "without Spark are evaluated comparisons" in str(e.value)
+        assert "date_trunc, datediff" in str(e.value)
+
+
+def test_an_expression_of_many_levels_takes_no_time_and_is_left_to_spark_where_it_is_too_deep() -> None:
+    """Copies of the tree share what is noted about functions: each level would otherwise double the one below."""
+    nested = "upper(" * 40 + "S" + ")" * 40
+    assert is_exact(bind(SCHEMA, parse_where(f"{nested} BETWEEN 'a' AND 'b'")))
+    bound = bind(SCHEMA, parse_where(" + ".join(["a"] * 500) + " > 1"))
+    with pytest.raises(WhereError, match="only Spark evaluates an expression of so many levels"):
+        row_filter(bound)
 
 
 def test_an_exact_part_beside_an_opaque_one_still_prunes() -> None:

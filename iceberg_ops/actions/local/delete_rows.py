@@ -29,8 +29,9 @@ from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, opaque_parts
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
@@ -72,9 +73,10 @@ class DeleteRows:
         unknown outcome none is.
         """
         where = parse_where(self.where) if isinstance(self.where, str) else self.where
-        if not is_exact(where):
+        if opaque := opaque_parts(bind(table.schema, where)):
+            what = opaque[0].reason or "it"
             raise UnsupportedError(
-                f"not supported: deleting rows by {self.where} here, because only Spark can evaluate it: run a job"
+                f"not supported: deleting rows by {self.where} here, because only Spark evaluates {what}: run a job"
             )
         return evaluate_until_committed(
             catalog, table, self.branch, lambda now, number: self._evaluate(catalog, now, where, number)

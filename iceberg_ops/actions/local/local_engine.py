@@ -14,6 +14,7 @@ from iceberg_ops.actions.local.local_merge import merge_changes
 from iceberg_ops.actions.local.local_rows import copied
 from iceberg_ops.actions.local.local_update import update_changes
 from iceberg_ops.actions.local.local_upsert import write_upserts
+from iceberg_ops.actions.local.set_values import refuse_opaque_parts
 from iceberg_ops.actions.local.source_files import write_source
 from iceberg_ops.actions.rows.changed_rows import Matched
 from iceberg_ops.actions.rows.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
@@ -25,7 +26,7 @@ from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import NeedsSparkError
 from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import Expression, is_exact
+from iceberg_ops.expressions.predicates import Expression
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec import summary_keys
@@ -61,9 +62,7 @@ class LocalEvaluator:
 
     def condition(self, run: Run, text: str, *, subqueries: bool) -> Expression:
         where = unqualified(parse_where(text, subqueries=subqueries), "target", run.table.schema)
-        bind(run.table.schema, where, case_sensitive=False)
-        if not is_exact(where):
-            raise NeedsSparkError.to(f"{run.job.job} where {text}")
+        refuse_opaque_parts(bind(run.table.schema, where, case_sensitive=False), f"{run.job.job} where {text}")
         return where
 
     def write_source(self, run: Run, options: WriteOptions) -> WrittenSource:

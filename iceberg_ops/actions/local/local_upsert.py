@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iceberg_ops.actions.local.set_values import refuse_opaque_parts
 from iceberg_ops.actions.local.source_files import check_required_columns
 from iceberg_ops.actions.local.source_in_memory import SourceRows, read_source
 from iceberg_ops.actions.rows.row_engine import WrittenUpserts
@@ -25,7 +26,6 @@ from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, SchemaError, TypesNotComparedError, WhereError
 from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
@@ -116,8 +116,7 @@ def _deletes(source: SourceRows, condition: str | None) -> Mask:
         raise NeedsSparkError.to(f"a comparison of different types in upsert delete-when {condition}") from None
     except WhereError as e:
         raise OptionError(f"upsert: delete-when = {condition!r}: {e}") from None
-    if not is_exact(bound):
-        raise NeedsSparkError.to(f"upsert delete-when {condition}")
+    refuse_opaque_parts(bound, f"upsert delete-when {condition}")
     return rows_where(bound, source.rows, source.schema)
 
 

@@ -13,14 +13,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from iceberg_ops.actions.local.set_values import SetValue, Side, Sides, from_source, set_values, values_of_row
+from iceberg_ops.actions.local.set_values import (
+    SetValue,
+    Side,
+    Sides,
+    from_source,
+    refuse_opaque_parts,
+    set_values,
+    values_of_row,
+)
 from iceberg_ops.actions.local.source_in_memory import SourceRows
 from iceberg_ops.actions.rows.merge_checks import names_side_without_row, side_without_row
 from iceberg_ops.config.job_spec import MergeClause
 from iceberg_ops.data.columns.row_filter import rows_where
 from iceberg_ops.errors import NeedsSparkError, OptionError, TypesNotComparedError, WhereError
 from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_, is_exact
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where_pieces import ColumnText, Conjunct, conjuncts
 from iceberg_ops.spec.name_matching import matched, named
@@ -141,11 +149,13 @@ def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Sid
     found: dict[Side, Expression] = {"target": ALWAYS_TRUE, "source": ALWAYS_TRUE}
     for part in parts:
         asked = _sides_of(sides, part, what)
-        if not is_exact(part.where) or len(asked) > 1:
+        if len(asked) > 1:
             raise NeedsSparkError.to(f"merge {what} {part.text}")
         side = next(iter(asked), constant)
         try:
-            found[side] = and_(found[side], _bound(sides, side, part))
+            bound = _bound(sides, side, part)
+            refuse_opaque_parts(bound, f"merge {what} {part.text}")
+            found[side] = and_(found[side], bound)
         except TypesNotComparedError:
             raise NeedsSparkError.to(f"a comparison of different types in merge {what} {part.text}") from None
     return Condition(found["target"], found["source"])

@@ -1,6 +1,7 @@
-"""What SET, VALUES and ``*`` give the columns of a row: literals, NULL, and columns of the table or the source as they are.
+"""What SET, VALUES and ``*`` give the columns of a row: literals, NULL, columns of the table or the source as they are, and in an
+UPDATE what is computed from the row (``expressions.scalars``).
 
-Anything else is an expression, and Spark's. A name is looked up as Spark does: ``target.`` and ``source.`` say which side, a name
+Anything else is Spark's. A name is looked up as Spark does: ``target.`` and ``source.`` say which side, a name
 without either must be on one side only.
 """
 
@@ -14,33 +15,65 @@ import pyarrow as pa
 
 from iceberg_ops.actions.local.source_in_memory import SourceRows
 from iceberg_ops.data.arrow.arrow_values import repeated
+from iceberg_ops.data.columns.computed import computed
+from iceberg_ops.data.columns.sort_keys import column_of
 from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, WhereError
-from iceberg_ops.expressions.predicates import Literal as Constant
+from iceberg_ops.expressions.binding import reference
+from iceberg_ops.expressions.predicates import Expression, opaque_parts
+from iceberg_ops.expressions.predicates import Literal as WrittenLiteral
+from iceberg_ops.expressions.renaming import plain_name
+from iceberg_ops.expressions.scalars.binding import bind_scalar
+from iceberg_ops.expressions.scalars.functions import evaluated
+from iceberg_ops.expressions.scalars.terms import Bound, BoundCall, Constant, NotEvaluated, references
 from iceberg_ops.expressions.store_assignment import stored_value
 from iceberg_ops.expressions.where_literals import Null
-from iceberg_ops.expressions.where_pieces import ColumnText, parse_value
+from iceberg_ops.expressions.where_pieces import ColumnText, parse_scalar, parse_value
 from iceberg_ops.spec.name_matching import named
 from iceberg_ops.spec.schema import Schema, not_of_table
-from iceberg_ops.spec.types import MISSING, NestedField
+from iceberg_ops.spec.types import MISSING, NestedField, PrimitiveType
 
 Side = Literal["target", "source"]
+_STORED_AS = frozenset({
+    ("int", "long"), ("long", "int"), ("int", "double"), ("long", "double"), ("float", "double"), ("int", "decimal"),
+    ("long", "decimal"), ("decimal", "decimal"), ("date", "timestamp"), ("date", "timestamptz"),
+})  # fmt: skip
+"""What an assignment converts here, out of range an error: from what is computed, to what the column is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """``term``, bound to the table's ``schema``; ``text`` is the SQL it was written as."""
+
+    term: Bound
+    schema: Schema
+    text: str
+
+    def of(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+        """Raises DataError, NeedsSparkError."""
+        columns = {r.field_id: column_of(rows, self.schema, r.field_id)[0] for r in references(self.term)}
+        return computed(self.term, columns, count, self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """What a column ``field`` gets: the column at ``place`` of a ``side``, or (``side`` None) the ``literal``, None for NULL.
-    ``wrong``: a literal that does not fit, which is an error as soon as a row is to get it."""
+    """What a column ``field`` gets: the column at ``place`` of a ``side``, or (``side`` None) what is ``computed`` from the table's
+    row, or the ``literal``, None for NULL. ``wrong``: a literal that does not fit, which is an error as soon as a row is to get
+    it."""
 
     field: NestedField
     side: Side | None = None
     place: int = -1
     literal: Any = None
     wrong: DataError | None = None
+    computed: Computed | None = None
 
     def of(self, target: pa.RecordBatch | None, source: pa.RecordBatch | None, rows: int) -> pa.Array:
-        """Its values for ``rows`` rows that have these columns. Raises DataError."""
+        """Its values for ``rows`` rows that have these columns. Raises DataError, NeedsSparkError."""
         if self.wrong is not None:
             raise self.wrong
+        if self.computed is not None:
+            assert target is not None
+            return self.computed.of(target, rows)
         if self.side is None:
             return repeated(self.field.type, self.literal, rows)
         side = target if self.side == "target" else source
@@ -104,16 +137,18 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
     value = parse_value(text)
     if isinstance(value, Null):
         return SetValue(f)
-    if isinstance(value, Constant):
+    if isinstance(value, WrittenLiteral):
         try:
             return SetValue(f, literal=stored_value(f.name, f.type, value))
         except DataError as e:
             return SetValue(f, wrong=e)
     if value is None:
-        raise NeedsSparkError.to(what)
+        return SetValue(f, computed=_computed(sides, f, text, what))
     side, parts = sides.side_of(value, what)
-    if len(parts) > 1:
+    if len(parts) > 1 and side == "source":
         raise NeedsSparkError.to(what)
+    if len(parts) > 1:
+        return SetValue(f, computed=_computed(sides, f, text, what))
     if side == "source":
         assert sides.source is not None
         return from_source(sides.source, f, parts[0], what)
@@ -121,8 +156,36 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
     if given is None:
         raise WhereError(f"{what}: {parts[0]!r} is no column of the table")
     if given.type != f.type:
-        raise NeedsSparkError.to(f"{what}, of type {given.type} in a column of type {f.type}")
+        return SetValue(f, computed=_computed(sides, f, text, what))
     return SetValue(f, "target", sides.target.fields.index(given))
+
+
+def _computed(sides: Sides, f: NestedField, text: str, what: str) -> Computed:
+    """Raises NeedsSparkError, WhereError."""
+    if sides.source is not None:
+        raise NeedsSparkError.to(what)
+    schema = sides.target
+    try:
+        term = bind_scalar(parse_scalar(text), lambda name: reference(schema, plain_name(name, "target", schema)))
+        return Computed(_stored(term, f), schema, what)
+    except NotEvaluated as e:
+        raise NeedsSparkError.to(f"{what} ({e})", evaluated=evaluated()) from None
+
+
+def _stored(term: Bound, f: NestedField) -> Bound:
+    """The term in the type of the column, converted as an assignment does. Raises NotEvaluated."""
+    if term.type == f.type:
+        return term
+    names = (getattr(term.type, "name", ""), getattr(f.type, "name", ""))
+    if not isinstance(f.type, PrimitiveType) or names not in _STORED_AS:
+        raise NotEvaluated(f"{term.type} in a column of type {f.type}")
+    return Constant(None, f.type) if names[0] == "unknown" else BoundCall("cast", (term,), f.type)
+
+
+def refuse_opaque_parts(bound: Expression, what: str) -> None:
+    """Raise NeedsSparkError, naming the part, where only Spark evaluates a bound condition."""
+    for part in opaque_parts(bound):
+        raise NeedsSparkError.to(f"{what} ({part.reason})" if part.reason else what, evaluated=evaluated())
 
 
 def from_source(source: SourceRows, f: NestedField, name: str, what: str) -> SetValue:

@@ -17,15 +17,17 @@ import pyarrow.compute as pc
 
 from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.columns.computed import computed
 from iceberg_ops.data.columns.partition_values import distinct, transformed
 from iceberg_ops.data.columns.sort_keys import column_of
-from iceberg_ops.errors import WhereError
-from iceberg_ops.expressions.leaf_tests import value_test
+from iceberg_ops.errors import DataError, NeedsSparkError, WhereError
+from iceberg_ops.expressions.leaf_tests import refuse_opaque, value_test
 from iceberg_ops.expressions.like import around, matcher, regex_text
 from iceberg_ops.expressions.predicates import (
     AlwaysFalse,
     AlwaysTrue,
     And,
+    BoundComputed,
     BoundPredicate,
     BoundTransform,
     Expression,
@@ -62,17 +64,36 @@ def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanA
     if isinstance(expression, AlwaysTrue | AlwaysFalse):
         return pa.repeat(pa.scalar(isinstance(expression, AlwaysTrue)), rows)
     if isinstance(expression, And):
-        return pc.and_kleene(evaluate(expression.left, columns, rows), evaluate(expression.right, columns, rows))
+        return _joined(pc.and_kleene, False, expression, columns, rows)
     if isinstance(expression, Or):
-        return pc.or_kleene(evaluate(expression.left, columns, rows), evaluate(expression.right, columns, rows))
+        return _joined(pc.or_kleene, True, expression, columns, rows)
     if isinstance(expression, Not):
         return pc.invert(evaluate(expression.child, columns, rows))
     if isinstance(expression, BoundPredicate):
         return _leaf(expression, columns[expression.field_id])
+    if isinstance(expression, BoundComputed):
+        return computed(expression.value, columns, rows, expression.construct)
     if isinstance(expression, MayMatch):
-        raise WhereError(f"cannot evaluate {expression.construct!r} on rows")
+        raise refuse_opaque(expression)
     name = expression.term.name if isinstance(expression, Predicate) else repr(expression)
     raise WhereError(f"cannot evaluate an unbound predicate on {name!r}")
+
+
+def _joined(join: Callable[..., pa.Array], strong: bool, node: And | Or, columns: Columns, rows: int) -> pa.BooleanArray:
+    """Where a computed part has an error, only the rows count that the left side does not decide, as in Spark (``b <> 0 AND a / b >
+    1``)."""
+    left = evaluate(node.left, columns, rows)
+    try:
+        return join(left, evaluate(node.right, columns, rows))
+    except (DataError, NeedsSparkError):
+        open_ = np.flatnonzero(np.asarray(pc.not_equal(left, pa.scalar(strong)).fill_null(True)))
+        if len(open_) == rows:
+            raise
+    places = pa.array(open_)
+    right = evaluate(node.right, {i: columns[i].take(places) for i in field_ids(node.right)}, len(open_))
+    found = np.full(rows, -1)
+    found[open_] = np.arange(len(open_))
+    return join(left, right.take(pa.array(found, mask=found < 0)))
 
 
 def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:

@@ -1,0 +1,82 @@
+"""CAST of values of a column, by the rules by which literals are cast (``expressions.literal_casts``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from iceberg_ops.expressions import literal_casts
+from iceberg_ops.expressions.comparisons import LONG_RANGE
+from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.predicates import Literal
+from iceberg_ops.expressions.scalars.terms import NotEvaluated
+from iceberg_ops.spec.epoch import MICROS_PER_SECOND, SECONDS_PER_DAY
+from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, DecimalType, IcebergType, PrimitiveType
+
+_MICROS_PER_DAY = SECONDS_PER_DAY * MICROS_PER_SECOND
+_DIGITS_OF_DOUBLE = 15
+_WHOLE = frozenset({"int", "long"})
+_EXACT = _WHOLE | {"decimal"}
+_NUMBERS = _EXACT | {"float", "double"}
+_INSTANTS = frozenset({"timestamp", "timestamptz"})
+_DATED = _INSTANTS | {"date"}
+_SOURCES: dict[str, frozenset[str]] = {
+    "boolean": frozenset({"boolean", "string", *_WHOLE}),
+    "int": frozenset({"boolean", "string", *_NUMBERS}),
+    "long": frozenset({"boolean", "string", *_NUMBERS}),
+    "float": frozenset({"float"}),
+    "double": frozenset({"double", "string", *_NUMBERS}),
+    "decimal": frozenset({"string", *_EXACT}),
+    "string": frozenset({"string", "boolean", "date", *_EXACT}),
+    "date": frozenset({"string", *_DATED}),
+    "timestamp": _DATED,
+    "timestamptz": _DATED,
+    "binary": frozenset({"binary", "string"}),
+}
+"""What is cast to each type. Others go by the text that Java has for a number, by a time zone, or by bits."""
+
+
+def check_cast(source: IcebergType, target: PrimitiveType) -> None:
+    """Raises NotEvaluated where values of ``source`` are not cast to ``target`` here."""
+    name = getattr(source, "name", "")
+    if name != "unknown" and name not in _SOURCES.get(target.name, frozenset()):
+        raise NotEvaluated(f"a cast of {source} to {target}")
+    if target == INT and isinstance(source, DecimalType) and source.precision > _DIGITS_OF_DOUBLE:
+        raise NotEvaluated(f"a cast of {source} to int, which Spark does by way of a double")
+
+
+def _first_instant(days: int) -> int:
+    found = days * _MICROS_PER_DAY
+    if not LONG_RANGE[0] <= found <= LONG_RANGE[1]:
+        raise OverflowError(f"day {days} is beyond every timestamp")
+    return found
+
+
+def caster(source: PrimitiveType, target: PrimitiveType, *, safe: bool) -> Callable[[Any], Any]:
+    """The cast of one value; ``safe``: None for what cannot be cast. Raises (when called) ValueError, and NotFolded for a value of
+    which only Spark knows."""
+    if source == target:
+        return lambda value: value
+    if target == DOUBLE and source in (INT, LONG, FLOAT):
+        return float
+    if target == LONG and source == INT:
+        return lambda value: value
+    if source.name == "string" and target.name == "binary":
+        return lambda value: value.encode("utf-8")
+
+    if source == DATE and target.name in _INSTANTS:
+        return _first_instant
+
+    def cast(value: Any) -> Any:
+        try:
+            return literal_casts.cast(Literal(value, source), target).value
+        except NotFolded:
+            raise
+        except (ValueError, ArithmeticError) as e:
+            if not safe:
+                raise ValueError(f"{value!r} of type {source} cannot be cast to {target}: {e}") from None
+            if source.name == "string":
+                raise NotFolded(f"try_cast of {value!r} to {target}") from None
+            return None
+
+    return cast

@@ -1,0 +1,71 @@
+"""Conditions that are computed from rows, over Arrow columns: what is looked at, and what errors say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from iceberg_ops.data.columns.row_filter import rows_where
+from iceberg_ops.errors import DataError, NeedsSparkError, WhereError
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import INT, STRING, NestedField
+
+SCHEMA = Schema.of(NestedField(1, "a", INT), NestedField(2, "b", INT), NestedField(3, "s", STRING))
+BATCH = pa.RecordBatch.from_arrays(
+    [
+        pa.array([1, 2, None, 4], pa.int32()),
+        pa.array([0, 1, 2, None], pa.int32()),
+        pa.array(["x", "Σ", None, "y"]).dictionary_encode(),
+    ],
+    names=["a", "b", "s"],
+)
+
+
+def kept(where: str, batch: pa.RecordBatch = BATCH) -> list[int]:
+    return np.flatnonzero(rows_where(bind(SCHEMA, parse_where(where)), batch, SCHEMA)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("a + b > 2", [1]),
+        ("NOT (a + b > 2)", [0]),
+        ("(a + b > 2) IS NULL", [2, 3]),
+        ("upper(coalesce(s, 'none')) = 'NONE' OR s = 'y'", [2, 3]),
+        ("b <> 0 AND a / b > 1", [1]),
+        ("b = 0 OR a / b > 1", [0, 1]),
+        ("NOT (b = 0 OR a / b > 1)", []),
+        ("s <> 'Σ' AND lower(s) = 'x'", [0]),
+        ("upper('a') = 'A' AND a = 1", [0]),
+        ("1 + 1 = 3 OR a = 1", [0]),
+        ("NULL OR a + 0 = 1", [0]),
+    ],
+)
+def test_rows_are_kept_for_which_the_condition_is_true(where: str, rows: list[int]) -> None:
+    assert kept(where) == rows
+    assert kept(where, pa.RecordBatch.from_pylist(BATCH.to_pylist(), BATCH.schema.set(2, pa.field("s", pa.string())))) == rows
+    assert kept(where, BATCH.slice(0, 0)) == []
+
+
+def test_an_error_of_a_row_says_the_condition_and_why() -> None:
+    with pytest.raises(DataError, match="a / b > 1: division by zero"):
+        kept("a / b > 1 AND b <> 0")
+
+
+def test_a_value_of_which_only_spark_knows_is_left_to_spark_by_name() -> None:
+    with pytest.raises(NeedsSparkError, match="lower case of 'Σ': run it with --lane spark"):
+        kept("lower(s) = 'x'")
+
+
+def test_values_of_a_dictionary_that_no_row_has_are_not_evaluated() -> None:
+    batch = BATCH.filter(pa.array([True, False, True, True]))
+    assert batch.column(2).dictionary.to_pylist() == ["x", "Σ", "y"]
+    assert kept("lower(s) = 'x'", batch) == [0]
+
+
+def test_a_condition_that_is_null_in_every_row_but_computed_is_sparks() -> None:
+    with pytest.raises(WhereError, match="only Spark evaluates a condition of type unknown"):
+        kept("CASE WHEN a = b THEN NULL END")
