@@ -14,7 +14,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from iceberg_ops.config.document import Document, from_yaml
+from iceberg_ops.config.document import Document
+from iceberg_ops.config.document_problems import whole_document
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError
@@ -37,7 +38,7 @@ def read_catalogs(environment: Mapping[str, str] = os.environ) -> list[CatalogCo
         if named:
             raise OptionError(f"{CATALOGS_VARIABLE} = {named!r}: there is no such file")
         return []
-    found = from_yaml(path.read_bytes(), CatalogFile, str(path)).catalogs
+    found = whole_document(path.read_bytes(), CatalogFile, str(path)).catalogs
     names = [c.name for c in found]
     if repeated := sorted({n for n in names if names.count(n) > 1}):
         raise OptionError(f"{path}: catalog {repeated[0]!r} is defined more than once")

@@ -5,16 +5,36 @@ Parsing (``document``) ends with the first problem. Whoever checks a document wa
 
 from __future__ import annotations
 
+import re
 import types
-from collections.abc import Mapping
-from typing import Any, Literal, Union, get_args, get_origin
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
 
+from iceberg_ops.config.document import read_yaml
 from iceberg_ops.config.near_names import did_you_mean
+from iceberg_ops.config.plurals import counted
+from iceberg_ops.errors import OptionError
 
+T = TypeVar("T")
 _ENDS = (".", "[", ":")
+
+
+def whole_document(data: bytes | str, kind: type[T], name: str) -> T:
+    """Parse YAML into a document. Raises OptionError with the line, the path and the rule of the first problem."""
+    content = read_yaml(data, name)
+    shape = ShapeProblems()
+    right = shape.right_parts({} if content is None else content, kind)
+    if shape.found:
+        (line, problem), *others = with_lines(data, shape.found)
+        more = f" ({counted(len(others), 'more problem')} below)" if others else ""
+        raise OptionError(f"{name}:{line}: {problem}{more}")
+    try:
+        return msgspec.convert(right, type=kind)
+    except (msgspec.ValidationError, OptionError) as e:
+        raise OptionError(f"{name}: {e}") from None
 
 
 class ShapeProblems:
@@ -40,7 +60,7 @@ class ShapeProblems:
         try:
             msgspec.convert(value, type=kind)
         except msgspec.ValidationError as e:
-            rule = str(e).partition(" - at ")[0]
+            rule = _plain(str(e).partition(" - at ")[0])
             choices = f"must be one of {', '.join(map(str, parts))}" if origin is Literal else f"{rule[:1].lower()}{rule[1:]}"
             return self._wrong(path or "the document", choices)
         return value
@@ -50,7 +70,9 @@ class ShapeProblems:
         right = {}
         for name, inner in value.items():
             if name not in fields:
-                self._wrong(_below(path, name), f"unknown key{did_you_mean(str(name), fields)}: the keys are {', '.join(fields)}")
+                hint = ". Properties go below 'properties'" if "properties" in fields else ""
+                near = did_you_mean(str(name), fields)
+                self._wrong(_below(path, name), f"unknown key{near}: the keys are {', '.join(fields)}{hint}")
             elif (found := self.right_parts(inner, fields[name].type, _below(path, name))) is not msgspec.UNSET:
                 right[name] = found
         required = [name for name, f in fields.items() if f.required]
@@ -69,9 +91,23 @@ class ShapeProblems:
         return msgspec.UNSET
 
 
-def line_of(data: bytes | str, problem: str) -> int:
-    """The line, from 1, of the deepest key or item on the path that ``problem`` begins with. ``data``: YAML that can be read."""
-    node, line, rest = yaml.compose(data, Loader=yaml.SafeLoader), 1, problem
+def _plain(rule: str) -> str:
+    """msgspec's words for JSON, in those of YAML."""
+    expected = re.match(r"Expected `(array|object)", rule)
+    if expected is None:
+        return rule
+    return "must be a list: every item begins with '- '" if expected[1] == "array" else "must be a mapping of keys to values"
+
+
+def with_lines(data: bytes | str, problems: Collection[str]) -> list[tuple[int, str]]:
+    """Each problem with the line, from 1, of the deepest key or item on the path that it begins with, in the order of the lines;
+    last those of the document as a whole. ``data``: YAML that can be read."""
+    root = yaml.compose(data, Loader=yaml.SafeLoader)
+    return sorted(((_line_of(root, problem), problem) for problem in problems), key=lambda at: (at[0] == 1, *at))
+
+
+def _line_of(node: yaml.Node | None, problem: str) -> int:
+    line, rest = 1, problem
     while node is not None:
         inner, taken = _inner(node, rest)
         if inner is None:

@@ -14,7 +14,7 @@ import msgspec
 
 from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, check_options
 from iceberg_ops.config.document import read_yaml
-from iceberg_ops.config.document_problems import ShapeProblems, line_of
+from iceberg_ops.config.document_problems import ShapeProblems, with_lines
 from iceberg_ops.config.globs import glob_problem, may_match
 from iceberg_ops.config.job_spec import CATALOG_TYPES
 from iceberg_ops.config.near_names import did_you_mean
@@ -53,8 +53,7 @@ def _checked(data: bytes | str, name: str) -> tuple[Policy | None, list[str]]:
     found = shape.found + ([] if policy is None else lint(policy))
     if not found:
         return policy, []
-    lines = [(line_of(data, problem), problem) for problem in found]
-    return None, [f"{name}:{line}: {problem}" for line, problem in sorted(lines, key=lambda at: (at[0] == 1, *at))]
+    return None, [f"{name}:{line}: {problem}" for line, problem in with_lines(data, found)]
 
 
 def lint(policy: Policy) -> list[str]:

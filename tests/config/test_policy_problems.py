@@ -8,7 +8,7 @@ import pytest
 
 from iceberg_ops.catalog import load
 from iceberg_ops.config.document import from_yaml
-from iceberg_ops.config.document_problems import line_of
+from iceberg_ops.config.document_problems import with_lines
 from iceberg_ops.config.job_spec import CATALOG_TYPES
 from iceberg_ops.config.policy import Policy
 from iceberg_ops.config.policy_lint import problems_in
@@ -78,14 +78,9 @@ def test_what_parsing_refuses_has_problems(text: str) -> None:
 
 def test_names_with_dots_and_what_is_merged_have_the_line_of_the_longest_key() -> None:
     text = "a: 1\na.b: {c.d: 1, c: {d: 2}}\nx: &x {deep: 1}\ny:\n  <<: *x\n"
-    assert [line_of(text, f"{path}: wrong") for path in ("a", "a.b.c.d", "a.b.c", "nothing", "y.deep", "x.deep")] == [
-        1,
-        2,
-        2,
-        1,
-        4,
-        3,
-    ]
+    problems = [f"{path}: wrong" for path in ("a", "a.b.c.d", "a.b.c", "nothing", "y.deep", "x.deep")]
+    lines = {problem: line for line, problem in with_lines(text, problems)}
+    assert [lines[problem] for problem in problems] == [1, 2, 2, 1, 4, 3]
 
 
 def test_the_types_that_are_known_are_those_that_can_be_loaded() -> None:

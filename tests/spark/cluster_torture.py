@@ -1,8 +1,10 @@
-"""A driver that ``spark-submit`` starts on the test's cluster: cluster_torture.py FOLDER seed=1,rounds=6[,twins=yes][,without=FIX].
+"""A driver that ``spark-submit`` starts on the test's cluster: cluster_torture.py FOLDER seed=1,rounds=6[,twins=yes][,without=FIX]
+[,only=evaluations].
 
 Every round draws a job, its source, a fault and settings of the session, and is judged by a plain model of the rows: what the
 statement must have done, whatever rows an unrepeatable source gave. FOLDER/answer.json holds what was drawn and what was wrong.
-``without`` takes something away that the package does against these faults (``FIXES``): then something must be wrong.
+``without`` takes something away that the package does against these faults (``FIXES``): then something must be wrong, and the first
+thing that is ends the play. ``only=evaluations``: executors are lost while sources that give other rows each time are read.
 """
 
 from __future__ import annotations
@@ -306,8 +308,9 @@ TOPICS = ("jobs", "sources", "faults", "faults that struck", "settings", "events
 class Torture:
     """Plays rounds, and gathers what was ``drawn`` and what was ``wrong``."""
 
-    def __init__(self, session: SparkSession, folder: Path, seed: int, *, twins: bool, without: str) -> None:
+    def __init__(self, session: SparkSession, folder: Path, seed: int, *, twins: bool, without: str, only: str) -> None:
         self.random, self.without = random.Random(seed), without
+        self.jobs, self.sources = list(JOBS), list(SOURCES)
         self.world = World(session, folder, self.random)
         self.session, self.folder = session, folder
         self.drawn: dict[str, Counter[str]] = {topic: Counter() for topic in TOPICS}
@@ -316,6 +319,9 @@ class Torture:
         self.known: dict[str, set[str]] = {name: set() for name in TABLES}
         """Orphans of earlier rounds."""
         self.kinds = [*(faults.SLOW if twins else ()), *faults.DIES, *faults.ZOMBIE, *faults.EXECUTOR]
+        if only == "evaluations":
+            self.jobs, self.sources = list(TAKE_SOURCE), [s for s in SOURCES if s is not from_files]
+            self.kinds = list(faults.EXECUTOR)
         self.faults = faults.Faults()
         self.evaluations = Evaluations()
         logging.getLogger(staged_leftovers.__name__).addHandler(self.evaluations)
@@ -333,6 +339,8 @@ class Torture:
                 append(self.world, name, from_files)
         for number in range(rounds):
             self._round(number)
+            if self.without and self.wrong:
+                return
         for name in TABLES:
             self._clean_up(name)
 
@@ -340,8 +348,10 @@ class Torture:
         world, rng = self.world, self.random
         world.number += 1
         # In turns, so that a few rounds see all kinds; which go together is chance.
-        job = [*JOBS][number % len(JOBS)] if number < len(JOBS) else rng.choice([*JOBS, "merge", "append", "rewrite"])
-        source = SOURCES[(number + 1) % len(SOURCES)] if number < len(SOURCES) else rng.choice(SOURCES)
+        jobs, sources = self.jobs, self.sources
+        often = [job for job in ("merge", "append", "rewrite") if job in jobs]
+        job = jobs[number] if number < len(jobs) else rng.choice([*jobs, *often])
+        source = sources[(number + 1) % len(sources)] if number < len(sources) else rng.choice(sources)
         kind = self.kinds[number % len(self.kinds)] if number < 2 * len(self.kinds) else rng.choice([faults.NONE, *self.kinds])
         name = rng.choice(["v2", "v3"])
         notes = self.folder / "notes" / str(world.number)
@@ -371,7 +381,7 @@ class Torture:
         except RetryableError as e:
             self.drawn["events"]["gave up, retryable"] += 1
             for table, model in self.world.models.items():
-                if rows_of(self.world, table) != model:
+                if {r["id"]: r["name"] for r in self.world.rows(table)} != model:
                     self.wrong.append(f"{said}: changed rows although {e}")
         except Exception as e:  # noqa: BLE001 - whatever it is, the test shows it
             self.wrong.append(f"{said}: {type(e).__name__}: {e} {traceback.format_exc()[-1500:]}")
@@ -454,10 +464,14 @@ def main(folder: Path, case: str) -> dict[str, Any]:
     asked = dict(part.split("=") for part in case.split(","))
     session = spark_session("cluster torture")
     without = asked.get("without", "")
-    torture = Torture(session, folder, int(asked["seed"]), twins="twins" in asked, without=without)
+    torture = Torture(session, folder, int(asked["seed"]), twins="twins" in asked, without=without, only=asked.get("only", ""))
     if without:
         FIXES[without]()
-    torture.play(int(asked["rounds"]))
+    try:
+        torture.play(int(asked["rounds"]))
+    except Exception:
+        if not torture.wrong:  # what is wrong already may be why later checks cannot be made
+            raise
     torture.drawn["events"]["plan evaluated again as a whole"] = torture.evaluations.repeated
     session.stop()
     return {"wrong": torture.wrong, "drawn": torture.drawn, "played": torture.played}

@@ -23,6 +23,7 @@ LONG = "ICEBERG_OPS_TORTURE" in os.environ
 SEED = int(os.environ.get("ICEBERG_OPS_SEED", "1"))
 ROUNDS = 60 if LONG else 6
 WAYS = {"without twins": ("", ()), "with twins": (",twins=yes", SPECULATION)}
+EVALUATIONS = ",only=evaluations"
 FIXES = ("names", "staging", "evaluating again", "own sessions", "leftovers")
 
 
@@ -33,9 +34,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made.close()
 
 
-def played(cluster: Cluster, folder: Path, way: str, rounds: int, without: str = "") -> Any:
+def played(cluster: Cluster, folder: Path, way: str, rounds: int, only: str = "") -> Any:
     more, settings = WAYS[way]
-    case = f"seed={SEED},rounds={rounds}{more}" + (f",without={without}" if without else "")
+    case = f"seed={SEED},rounds={rounds}{more}{only}"
     return cluster.run(folder, case, *TORTURE, *settings, driver_name="cluster_torture.py", timeout=60 * rounds + 600)
 
 
@@ -53,6 +54,10 @@ def test_whatever_happens_to_tasks_and_executors_rows_are_right(
 
 if LONG:
 
+    def test_of_a_source_that_gives_other_rows_each_time_one_evaluation_counts(cluster: Cluster, tmp_path: Path) -> None:
+        assert played(cluster, tmp_path, "without twins", 24, EVALUATIONS)["wrong"] == []
+
     @pytest.mark.parametrize("fix", FIXES)
     def test_the_rounds_find_what_goes_wrong_without(cluster: Cluster, tmp_path: Path, fix: str) -> None:
-        assert played(cluster, tmp_path, "without twins", 24, fix)["wrong"] != []
+        only = EVALUATIONS if fix == "evaluating again" else ""
+        assert played(cluster, tmp_path, "without twins", 24, f",without={fix}{only}")["wrong"] != []
