@@ -1,7 +1,8 @@
 """Spark as an engine of row operations (``iceberg_ops.actions.rows.row_engine``).
 
 Each job is evaluated in a session of its own. Errors of Spark become errors of the tree: what it finds in the rows themselves (a
-value that does not fit, a corrupt source file) is bad data, and what came up while an interrupt was on its way is that interrupt.
+value that does not fit, a corrupt source file) is bad data, what came up while an interrupt was on its way is that interrupt, and
+what came up when Spark had ended is retryable.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from iceberg_ops.data.rewriting.copy_without import copy_context
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.predicates import Expression
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
@@ -39,6 +41,7 @@ from spark_jobs.jobs.update import update_changes
 from spark_jobs.jobs.upsert import write_upserts
 from spark_jobs.runners.column_names import refuse_own_columns
 from spark_jobs.runners.copy_on_write import rewrite_without
+from spark_jobs.runners.spark_end import ended_error, has_ended
 from spark_jobs.runners.spark_schema import refuse_nested_uuid
 from spark_jobs.session import job_session
 
@@ -68,17 +71,19 @@ class SparkEngine:
                 is_done = True
         except Exception as e:
             if not is_done:
-                if (typed := _typed(job, e)) is e:
+                if (typed := _typed(self.session, job, e)) is e:
                     raise
                 raise typed from e
             log.warning("%s %s is done, but its session was not closed: %s", job.job, job.table, e)
 
 
-def _typed(job: JobSpec, error: Exception) -> BaseException:
+def _typed(session: SparkSession, job: JobSpec, error: Exception) -> BaseException:
     if outcome_unknown(error) is not None or isinstance(error, KeyboardInterrupt):
         return error
     if came_of_interrupt(error):
         return KeyboardInterrupt()
+    if not isinstance(error, IcebergOpsError) and has_ended(session):
+        return ended_error(f"{job.job} {job.table}")
     return spark_error(job, error) if isinstance(error, PySparkException | Py4JJavaError) else error
 
 

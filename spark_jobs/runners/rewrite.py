@@ -28,6 +28,7 @@ from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import IcebergOpsError, InternalError, TerminalError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
+from spark_jobs.runners.spark_end import ended_error, has_ended, spark_needed
 from spark_jobs.runners.staged_leftovers import delete_leftovers
 from spark_jobs.runners.tagged_jobs import attempts_of, cancel, tagged, wait_for_tasks
 from spark_jobs.runners.task_process import begin_task
@@ -60,13 +61,14 @@ class SparkRewriteRunner:
 
     def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """One answer per work, in completion order. Files of attempts that did not count are deleted after the last one."""
-        batches = _batches(works, task_slots(self._session))
         self._has_lost_attempts = False
         kept: list[str] = []
-        for answers in self._in_threads([partial(self._rewrite, batch) for batch in batches]):
-            for answer in answers:
-                kept += [str(f["file_path"]) for f in answer.added] if isinstance(answer, GroupResult) else []
-                yield answer
+        with spark_needed(self._session, "a rewrite on Spark"):
+            batches = _batches(works, task_slots(self._session))
+            for answers in self._in_threads([partial(self._rewrite, batch) for batch in batches]):
+                for answer in answers:
+                    kept += [str(f["file_path"]) for f in answer.added] if isinstance(answer, GroupResult) else []
+                    yield answer
         if self._has_lost_attempts:
             _delete_leftovers(works, kept)
 
@@ -78,8 +80,9 @@ class SparkRewriteRunner:
     def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:
         """See ``SpreadingRunner``: one Spark job per text, as many at once as there are slots."""
         try:
-            for answers in self._in_threads([partial(self._run_all, stage, [text]) for text in texts]):
-                yield from answers
+            with spark_needed(self._session, "tasks on Spark"):
+                for answers in self._in_threads([partial(self._run_all, stage, [text]) for text in texts]):
+                    yield from answers
         except Py4JError as e:
             raise TerminalError(f"Spark gave a task up: {' '.join(str(e).split())[:500]}") from e
 
@@ -116,6 +119,9 @@ class SparkRewriteRunner:
                 answers = texts.collect()
         except Exception as e:  # noqa: BLE001 - Spark gave the task up: whatever killed it is this batch's failure, not the run's
             self._has_lost_attempts = True
+            if has_ended(self._session):
+                ended = ended_error("a rewrite on Spark")
+                return [GroupFailure(work.group_id, ended.code, str(ended)) for work in batch]
             said = _said(e)
             if len(batch) == 1 or self._is_over:
                 return [GroupFailure(work.group_id, InternalError.code, said) for work in batch]

@@ -188,7 +188,7 @@ class World:
 
     def last_line(self, dag_id: str, run_id: str, task: Task) -> str:
         try:
-            lines = [line for line in self.api.log_lines(dag_id, run_id, task) if line.strip()]
+            lines = [line for line in self.api.log_lines(dag_id, run_id, task) if line.strip() and not line.startswith("::")]
         except DemoError:  # a task that never ran
             lines = []
         return lines[-1] if lines else "no log"

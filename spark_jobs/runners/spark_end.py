@@ -1,0 +1,40 @@
+"""Whether Spark is still there: a JVM that was killed, or a context that was stopped, fails every call in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from iceberg_ops.errors import IcebergOpsError, RetryableError
+
+
+def has_ended(session: SparkSession) -> bool:
+    """Whether the session's JVM does not answer any more, or its context is stopped: whatever was raised after that says nothing
+    about the job."""
+    try:
+        return bool(session.sparkContext._jsc.sc().isStopped())
+    except Exception:  # noqa: BLE001 - Py4J has no one error for a JVM that is gone: refused or empty answers, attributes of None
+        return True
+
+
+def ended_error(name: str) -> RetryableError:
+    """The error of a job, ``name``, whose Spark has ended."""
+    return RetryableError(
+        f"{name}: Spark ended before the job did: its JVM was killed or its context stopped. If that happens again, look for an "
+        "end of memory (spark.driver.memory) in the system's log"
+    )
+
+
+@contextmanager
+def spark_needed(session: SparkSession, name: str) -> Iterator[None]:
+    """Within, an exception that is not of the tree, and comes when Spark has ended, is a RetryableError about that."""
+    try:
+        yield
+    except IcebergOpsError:
+        raise
+    except Exception as e:
+        if has_ended(session):
+            raise ended_error(name) from e
+        raise
