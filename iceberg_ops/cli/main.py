@@ -142,9 +142,9 @@ def run(arguments: Sequence[str]) -> int:
     except ReaderGone:
         return _with_output(arguments, 0)
     except _Ended as e:
-        return _failed(e.error, debug)
+        return _failed(e.error, arguments, debug)
     except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
-        return _failed(e, debug)
+        return _failed(e, arguments, debug)
 
 
 def _with_output(arguments: Sequence[str], code: int) -> int:
@@ -176,7 +176,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
         before = argument
 
 
-def _failed(error: BaseException, debug: bool) -> int:
+def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
     """One line for an error. An interrupt whose commit may have happened is an unknown outcome first."""
     if isinstance(error, IcebergOpsError):
         return _fail(error.code, str(error), debug)
@@ -187,7 +187,9 @@ def _failed(error: BaseException, debug: bool) -> int:
         click.echo(error.format_message(), err=True)
         return 1
     if isinstance(error, click.ClickException):
-        return _fail("USAGE", error.format_message(), debug)
+        from iceberg_ops.cli.usage_hints import usage_hint
+
+        return _fail("USAGE", error.format_message() + usage_hint(error, arguments), debug)
     if isinstance(error, OSError):
         return _fail("IO", f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "), debug)
     return _fail("INTERNAL", f"{type(error).__name__}: {error} (--debug shows where)", debug)

@@ -1,0 +1,37 @@
+"""A usage error says where the command takes what was given elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_ops.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["append", "lake.web.t", "a b.csv", "c.csv"], "(a b.csv c.csv): rows come from --from, so --from c.csv"),
+        (["upsert", "lake.web.t", "a.csv"], "extra argument (a.csv): rows come from --from, so --from a.csv"),
+        (["append", "lake.web.t", "--path", "a.csv"], "No such option '--path'. Rows come from --from PATH."),
+        (["append", "lake.web.t", "--bad-records", "fail"], "It is an option of the job: --option bad-records=VALUE"),
+        (["run", "expire-snapshots", "lake.web.t", "--retain_last=1"], "It is an option of the job: --option retain-last=VALUE"),
+        (["plan", "lake.web.t", "rewrite_data_files", "--rewrite-all"], "It is an option of the job: --option rewrite-all=VALUE"),
+    ],
+)
+def test_a_usage_error_says_where_it_belongs(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: USAGE: ")
+    assert error.strip().endswith(said)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["scan", "lake.web.t", "x"], ["run", "lake.web.t", "--blah"], ["expire_snapshots"], ["scan", "--retain-last", "1"]],
+)
+def test_a_usage_error_without_a_near_place_stays_as_it_is(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: USAGE: ")
+    assert "rows come from" not in error.lower()
+    assert "option of the job" not in error
