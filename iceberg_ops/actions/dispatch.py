@@ -95,6 +95,7 @@ class _Record:
             steps=found.steps,
             groups=list(found.groups.values()),
             skipped=found.skipped[: found.listed],
+            kept_snapshots=found.kept_snapshots,
             files=found.files[: found.listed],
             failures=found.failures[: found.listed],
             error=None if error is None else error_report(error),

@@ -14,10 +14,11 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Committed, Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.expiry import Resumed, expire, resume_expiry
+from iceberg_ops.commit.protocol.retention import Expired
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
 from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.properties import OWNS_IMPORTED_FILES
-from iceberg_ops.config.report import SkippedFile
+from iceberg_ops.config.report import KeptSnapshot, SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files, recorded
 from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
 from iceberg_ops.deletion.gate import Deletion
@@ -56,9 +57,10 @@ def expire_snapshots(run: Run) -> Result:
         summary=run.summary,
     )
     with run.step("plan") as detail:
-        updates = operation.removals(table)
+        decided = operation.decided(table)
+        updates = operation.removals(table, decided)
         planned = apply_updates(table.metadata, updates, now_ms=run.now_ms()) if updates else table.metadata
-        found = Findings(metrics=_counts(table.metadata, planned))
+        found = Findings(metrics=_counts(table.metadata, planned), kept_snapshots=_kept(decided, run.outcome.listed))
         detail.append(f"{found.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
     run.outcome.keep(found)
     if not updates:
@@ -78,6 +80,12 @@ def expire_snapshots(run: Run) -> Result:
     found = _with_resumed(run.outcome.found(), result.resumed)
     found = replace(found, metrics={**found.metrics, **_counts(table.metadata, result.committed.table.metadata)})
     return result_of(result.committed, _with_files(found, result.files, result.deletion, run.outcome.listed))
+
+
+def _kept(decided: Expired, listed: int) -> tuple[KeptSnapshot, ...]:
+    """Why snapshots stay; the newest, where there are more than ``listed``."""
+    kept = [KeptSnapshot(snapshot_id=i, reason=reason) for i, reason in decided.kept.items()]
+    return tuple(kept[max(0, len(kept) - listed) :])
 
 
 def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Sequence[str]], list[DeleteFailure]]:
@@ -119,6 +127,7 @@ def _counts(before: TableMetadata, after: TableMetadata) -> dict[str, int]:
     return {
         "expired-snapshots-count": len(before.snapshots_by_id.keys() - after.snapshots_by_id.keys()),
         "removed-refs-count": len(before.refs.keys() - after.refs.keys()),
+        "kept-snapshots-count": len(after.snapshots_by_id),
     }
 
 

@@ -87,19 +87,25 @@ def plan(
     report: str | None,
     as_json: bool,
 ) -> int:
+    action, target = action_and_table(action, target)
+    check_takes_mapping(target, locations)
+    more: dict[str, Any] = {"where": where, "branch": MAIN_BRANCH if branch is None else branch, "report": report}
+    return _plan_and_show(action, target, parse_options(options), as_json, locations=locations, **more)
+
+
+def _plan_and_show(
+    action: str, target: str, options: dict[str, str], as_json: bool, *, locations: tuple[str, ...] = (), **more: Any
+) -> int:
+    """The dry run of an action, also on a table that is given by its path."""
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
 
-    action, target = action_and_table(action, target)
-    texts = parse_options(options)
-    branch = MAIN_BRANCH if branch is None else branch
-    check_takes_mapping(target, locations)
     if is_path(target):
         table = open_table(target, locations)
-        job = job_for(action, job_table(table), {"type": "path"}, texts, where=where, branch=branch, report=report, dry_run=True)
+        job = job_for(action, job_table(table), {"type": "path"}, options, dry_run=True, **more)
         found = run_job(job, catalog=PathCatalog(table))
     else:
-        found = run_job(job_for(action, target, None, texts, where=where, branch=branch, report=report, dry_run=True))
+        found = run_job(job_for(action, target, None, options, dry_run=True, **more))
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
 
@@ -110,6 +116,7 @@ def plan(
 @_job_options
 @click.option("--lane", type=click.Choice(LANES), default=None, help="Where the work is done (auto: this machine).")
 @click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, as plan does; exit code 2: there is work.")
 @click.option("--job-spec", "job_spec", metavar="FILE", help="Run a job spec document instead.")
 @source_options
 def run(
@@ -122,6 +129,7 @@ def run(
     as_json: bool,
     lane: str | None,
     run_key: str | None,
+    dry_run: bool,
     job_spec: str | None,
     **given_source: Any,
 ) -> int:
@@ -131,21 +139,16 @@ def run(
             raise OptionError(
                 "--job-spec: the document says action, table, options, where, branch and source; give none of them beside it"
             )
-        job = _read_job(job_spec, lane=lane, run_key=run_key, report=report)
+        job = _read_job(job_spec, lane=lane, run_key=run_key, report=report, dry_run=dry_run or None)
     elif action is None or target is None:
         raise OptionError("run needs ACTION and TABLE, or --job-spec FILE")
     else:
-        job = job_for(
-            *action_and_table(action, target),
-            None,
-            parse_options(options),
-            where=where,
-            branch=MAIN_BRANCH if branch is None else branch,
-            report=report,
-            lane=lane or "auto",
-            run_key=run_key,
-            source=source,
-        )
+        action, target = action_and_table(action, target)
+        more: dict[str, Any] = {"where": where, "branch": MAIN_BRANCH if branch is None else branch, "report": report}
+        if dry_run and action in TABLE_ACTIONS:
+            return _plan_and_show(action, target, parse_options(options), as_json, run_key=run_key, **more)
+        more |= {"lane": lane or "auto", "run_key": run_key, "source": source, "dry_run": dry_run}
+        job = job_for(action, target, None, parse_options(options), **more)
     return run_and_show(job, as_json)
 
 
@@ -181,7 +184,8 @@ def job_for(action: str, table: str, catalog: dict[str, str] | None, options: di
     return job
 
 
-def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str | None) -> JobSpec:
+def _read_job(path: str, **given: Any) -> JobSpec:
+    """The job of a document, with those of its fields that are given here and not None."""
     import msgspec
 
     from iceberg_ops.config.document import from_json
@@ -192,7 +196,6 @@ def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str |
     except FileNotFoundError:
         raise OptionError(f"job spec {path}: no such file") from None
     learn(job.secrets())
-    given = {"lane": lane, "run_key": run_key, "report": report}
     return msgspec.structs.replace(job, **{name: value for name, value in given.items() if value is not None})
 
 

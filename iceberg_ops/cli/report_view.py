@@ -14,6 +14,13 @@ from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.report import ActionReport, GroupReport, TableState
 
 _SHOWN = 20
+_DONE_TO_FILES = {
+    "expire_snapshots": "deleted",
+    "remove_orphan_files": "deleted",
+    "add_files": "added",
+    "compute_table_stats": "written",
+    "compute_partition_stats": "written",
+}
 
 
 def print_report(report: ActionReport) -> None:
@@ -24,6 +31,10 @@ def print_report(report: ActionReport) -> None:
     _print_counts(out, report)
     _print_groups(out, report.groups)
     _print_reasons(out, report)
+    _print_kept(out, report)
+    if report.files:
+        done = _DONE_TO_FILES.get(report.action, "looked at")
+        out.print(Text(f"files {'to be ' if report.dry_run else ''}{done}:"))
     for path in report.files[:_SHOWN]:
         out.print(Text(path), soft_wrap=True)
     if len(report.files) > _SHOWN:
@@ -35,7 +46,8 @@ def print_report(report: ActionReport) -> None:
 def _heading(report: ActionReport) -> str:
     parts = [f"{step.name} {step.duration_ms} ms" + (f" ({step.detail})" if step.detail else "") for step in report.steps]
     if report.snapshot_ids:
-        parts.append("snapshots " + ", ".join(map(str, report.snapshot_ids)))
+        label = "snapshot" if len(report.snapshot_ids) == 1 else "snapshots"
+        parts.append(f"{label} " + ", ".join(map(str, report.snapshot_ids)))
     if report.run_key is not None and not report.dry_run:
         parts.append(f"run key {report.run_key}")
     if report.lane_reason:
@@ -93,3 +105,13 @@ def _print_reasons(console: Console, report: ActionReport) -> None:
     """Files left alone, counted by reason."""
     for reason, count in Counter(skipped.reason for skipped in report.skipped).most_common(_SHOWN):
         console.print(Text(f"left alone: {counted(count, 'file')}: {reason}"), soft_wrap=True)
+
+
+def _print_kept(console: Console, report: ActionReport) -> None:
+    """Snapshots that stay, counted by reason, each with the newest."""
+    by_reason: dict[str, list[int]] = {}
+    for kept in report.kept_snapshots:
+        by_reason.setdefault(kept.reason, []).append(kept.snapshot_id)
+    for reason, ids in list(by_reason.items())[-_SHOWN:]:
+        newest = f"{'' if len(ids) == 1 else '..., '}{ids[-1]}"
+        console.print(Text(f"kept: {counted(len(ids), 'snapshot')} ({newest}): {reason}"), soft_wrap=True)

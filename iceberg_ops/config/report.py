@@ -64,6 +64,13 @@ class SkippedFile(Document, frozen=True, kw_only=True):
     reason: str
 
 
+class KeptSnapshot(Document, frozen=True, kw_only=True):
+    """A snapshot that an expiry leaves, and the rule that decided it."""
+
+    snapshot_id: int
+    reason: str
+
+
 class Step(Document, frozen=True, kw_only=True):
     """One step (plan, run, commit, verify, clean) and how long it took."""
 
@@ -109,6 +116,8 @@ class ActionReport(Document, frozen=True, kw_only=True, omit_defaults=False):
     steps: list[Step] = []
     groups: list[GroupReport] = []
     skipped: list[SkippedFile] = []
+    kept_snapshots: list[KeptSnapshot] = []
+    """Of an expiry: the snapshots that stay, at most the newest 1,000 of them."""
     files: list[str] = []
     """For dry runs and removals: the files concerned (expired, orphaned), at most 1,000 of them."""
     failures: list[SkippedFile] = []

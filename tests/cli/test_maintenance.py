@@ -79,6 +79,21 @@ def test_run_does_the_work_and_writes_the_report(lake: Lake, tmp_path: Path, cap
     assert "already-committed" in capsys.readouterr().out
 
 
+def test_a_dry_run_is_a_plan_of_an_action_or_a_job_spec(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = CatalogConfig(name="wh", type="filesystem", properties={"warehouse": str(tmp_path / "wh")})
+    spec = tmp_path / "job.json"
+    spec.write_bytes(to_json(JobSpec(job="rewrite_data_files", table="wh.ns.t", catalog=config)))
+    by_path = ["rewrite_data_files", lake.table.location.removeprefix("file://")]
+    for given in (["rewrite-data-files", "wh.ns.t"], by_path, ["--job-spec", str(spec)]):
+        assert run(["run", *given, "--dry-run", "--json"]) == 2
+        report = as_json(capsys)
+        assert (report["status"], report["dry-run"], report["metrics"]["planned-input-files-count"]) == ("planned", True, 6)
+    assert run(["run", "delete", "wh.ns.t", "--where", "id >= 0", "--dry-run", "--json"]) == 2
+    assert as_json(capsys)["status"] == "planned"
+    assert run(["run", "rewrite_data_files", "wh.ns.t", "--option", "min-input-files=7", "--dry-run"]) == 0
+    assert len(lake.tasks()) == 6
+
+
 def test_run_takes_a_job_spec(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = CatalogConfig(name="wh", type="filesystem", properties={"warehouse": str(tmp_path / "wh")})
     spec = tmp_path / "job.json"

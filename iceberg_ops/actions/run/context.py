@@ -24,7 +24,7 @@ from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.commit.protocol.run_keys import ACTION, MADE_UP, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
+from iceberg_ops.config.report import GroupReport, KeptSnapshot, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import Lease
@@ -52,6 +52,7 @@ class Outcome:
     steps: list[Step] = field(default_factory=list)
     groups: dict[str, GroupReport] = field(default_factory=dict)
     skipped: list[SkippedFile] = field(default_factory=list)
+    kept_snapshots: list[KeptSnapshot] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     failures: list[SkippedFile] = field(default_factory=list)
     table: Table | None = None
@@ -77,6 +78,7 @@ class Outcome:
         self.metrics = dict(found.metrics)
         self.groups = {group.group_id: group for group in found.groups}
         self.skipped = list(found.skipped)
+        self.kept_snapshots = list(found.kept_snapshots)
         self.files = list(found.files)
         self.failures = list(found.failures)
 
@@ -87,6 +89,7 @@ class Outcome:
             metrics=dict(self.metrics),
             groups=tuple(self.groups.values()),
             skipped=tuple(self.skipped),
+            kept_snapshots=tuple(self.kept_snapshots),
             files=tuple(self.files),
             failures=tuple(self.failures),
         )

@@ -204,6 +204,7 @@ def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
         steps=[replace(step, detail=hide(step.detail, secrets)) for step in report.steps],
         groups=[replace(group, reason=hide(group.reason, secrets)) for group in report.groups],
         skipped=files(report.skipped),
+        kept_snapshots=[replace(kept, reason=hide(kept.reason, secrets)) for kept in report.kept_snapshots],
         files=[hide_in_path(path, secrets) for path in report.files],
         failures=files(report.failures),
     )

@@ -10,19 +10,20 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from iceberg_ops.commit.protocol import operation
-from iceberg_ops.config.report import GroupReport, SkippedFile, Status
+from iceberg_ops.config.report import GroupReport, KeptSnapshot, SkippedFile, Status
 from iceberg_ops.table.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """What a job found, did and left alone. ``files`` are those that it names, ``skipped`` those left alone, ``failures`` those
-    that stay although they should not, each with the reason."""
+    that stay although they should not, ``kept_snapshots`` what an expiry leaves, each with the reason."""
 
     plan_id: str | None = None
     metrics: Mapping[str, int] = field(default_factory=dict)
     groups: tuple[GroupReport, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
+    kept_snapshots: tuple[KeptSnapshot, ...] = ()
     files: tuple[str, ...] = ()
     failures: tuple[SkippedFile, ...] = ()
 

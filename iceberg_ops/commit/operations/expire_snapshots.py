@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from iceberg_ops.commit.protocol.ledger import Ledger
 from iceberg_ops.commit.protocol.operation import MetadataOperation, StagedCommit, staged_updates
-from iceberg_ops.commit.protocol.retention import expired
+from iceberg_ops.commit.protocol.retention import Expired, expired
 from iceberg_ops.commit.protocol.run_keys import entries_of_expiring, ledger_entries, not_committed_yet, with_first_publishers
 from iceberg_ops.commit.validation.remembered_copies import entries_of_copies
 from iceberg_ops.config.properties import GC_ENABLED
@@ -65,13 +65,13 @@ class ExpireSnapshots(MetadataOperation):
     def prepare(self, table: Table) -> ExpiryDraft:  # type: ignore[override]
         return ExpiryDraft()
 
-    def removals(self, table: Table) -> tuple[TableUpdate, ...]:
-        """What leaves the metadata, on the table as it is now; nothing is written. Raises ValidationError where gc.enabled is
-        false."""
+    def decided(self, table: Table) -> Expired:
+        """Which snapshots and refs go, and why the others stay, on the table as it is now. Raises ValidationError where gc.enabled
+        is false."""
         if not GC_ENABLED.of(table.properties):
             raise ValidationError("Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)")
         now = self._now_ms
-        gone = expired(
+        return expired(
             table.metadata,
             now_ms=now,
             older_than_ms=self.older_than_ms,
@@ -79,6 +79,10 @@ class ExpireSnapshots(MetadataOperation):
             snapshot_ids=self.snapshot_ids,
             leased=[lease.snapshot_id for lease in active_leases(table, now) if lease.snapshot_id is not None],
         )
+
+    def removals(self, table: Table, decided: Expired | None = None) -> tuple[TableUpdate, ...]:
+        """What leaves the metadata; nothing is written. ``decided`` None: as ``decided`` says now. Raises as it does."""
+        gone = self.decided(table) if decided is None else decided
         updates: list[TableUpdate] = [RemoveSnapshotRef(name) for name in gone.refs]
         if gone.snapshot_ids:
             updates.append(RemoveSnapshots(gone.snapshot_ids))
