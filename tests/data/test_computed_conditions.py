@@ -98,3 +98,32 @@ def test_a_computed_part_is_evaluated_for_the_rows_that_are_left_open(monkeypatc
 def test_a_pattern_that_is_none_is_an_error_of_its_row() -> None:
     with pytest.raises(DataError, match="escape character"):
         kept("s LIKE concat('\\\\', s)")
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("CAST(s AS DATE) = DATE '2020-02-29'", [0]),
+        ("NOT (CAST(s AS DATE) = '2020-02-29')", [2]),
+        ("CAST(s AS DATE) IN ('2020-02-29', DATE '1969-12-31')", [0, 2]),
+        ("CAST(s AS DATE) NOT IN (DATE '1969-12-31', DATE '1970-01-01')", [0]),
+        ("CAST(s AS DATE) IS NULL", [1]),
+        ("CAST(s AS DATE) IS NOT NULL", [0, 2]),
+        ("CAST(s AS DATE) <=> DATE '1969-12-31'", [2]),
+        ("year(s) = 2020", [0]),
+        ("year(s) < 2000", [2]),
+        ("CAST(s AS DATE) BETWEEN DATE '2020-01-01' AND DATE '2021-01-01'", [0]),
+    ],
+)
+def test_a_text_is_cast_to_a_date_before_it_is_compared(where: str, rows: list[int]) -> None:
+    texts = pa.RecordBatch.from_pydict({
+        "a": pa.array([1, 2, 3], pa.int32()), "b": pa.array([1, 2, 3], pa.int32()), "s": ["2020-02-29", None, " 1969-12-31"],
+    })  # fmt: skip
+    assert kept(where, texts) == rows
+
+
+def test_a_text_that_is_no_date_is_an_error_and_a_transform_takes_no_text() -> None:
+    with pytest.raises(DataError, match="CAST"):
+        kept("CAST(s AS DATE) = DATE '2020-02-29'")
+    with pytest.raises(WhereError, match="transform day cannot take column 's'"):
+        kept("system.days(s) = DATE '2020-02-29'")
