@@ -23,6 +23,7 @@ from iceberg_ops.config.lanes import (
     DEFAULT_SPARK_FROM_BYTES,
     LOCAL,
     MOST_BYTES_IN_MEMORY,
+    MOST_COMPUTED_ROWS,
     MOST_ROW_BYTES,
     MOST_TEXT_BYTES,
     SPARK,
@@ -77,8 +78,14 @@ def choose_row_lane(job: JobSpec, planned: ActionReport) -> LaneChoice:
     Spark's (``NeedsSparkError``)."""
     source = planned.metrics.get("planned-source-bytes-count", 0)
     size = source + planned.metrics.get("planned-bytes-count", 0)
+    computed = planned.metrics.get("planned-computed-records-count", 0)
+    if planned.metrics.get("metadata-only"):
+        return LaneChoice(LOCAL, "auto: no row is read")
     if size > MOST_ROW_BYTES:
         return LaneChoice(SPARK, f"auto: {size:,} bytes to read, more than {MOST_ROW_BYTES:,}")
+    if computed > MOST_COMPUTED_ROWS:
+        why = f"auto: a condition or a value is computed from each of {computed:,} rows, more than {MOST_COMPUTED_ROWS:,}"
+        return LaneChoice(SPARK, why)
     if job.source is not None and job.source.format in TEXT_FORMATS and source > MOST_TEXT_BYTES:
         return LaneChoice(SPARK, f"auto: {source:,} bytes of {job.source.format} to parse, more than {MOST_TEXT_BYTES:,}")
     if job.job in ("merge", "upsert") and source > MOST_BYTES_IN_MEMORY:

@@ -16,15 +16,16 @@ from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import LISTED, Run
 from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned
 from iceberg_ops.commit.protocol.history import base_of
-from iceberg_ops.config.job_spec import RowChange, paths_of
+from iceberg_ops.config.job_spec import JobSpec, RowChange, paths_of
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.sources.source_folder import PATTERN
 from iceberg_ops.data.sources.text.text_options import text_options
 from iceberg_ops.data.writing.delete_files import delete_format
-from iceberg_ops.errors import OptionError
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
+from iceberg_ops.errors import OptionError, WhereError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, BoundComputed, Expression, is_exact, leaves
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.expressions.where_pieces import parse_value
 from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.spec.schema import Schema, not_of_table
@@ -100,9 +101,22 @@ def _counts(run: Run, found: ScanPlan) -> dict[str, int]:
         "planned-records-count": sum(f.record_count for f in files),
         "planned-delete-files-count": len({d.data_file.file_path for task in found.tasks for d in task.deletes}),
     }
+    if metrics["planned-records-count"] and _computes(run.job, found.filter):
+        metrics["planned-computed-records-count"] = metrics["planned-records-count"]
     if run.job.job == "delete" and files and is_exact(found.filter) and whole_files_match(found):
         metrics["metadata-only"] = 1
     return metrics
+
+
+def _computes(job: JobSpec, bound: Expression) -> bool:
+    """Whether the condition, or what an update sets, is computed from each row."""
+    if any(isinstance(leaf, BoundComputed) for leaf in leaves(bound)):
+        return True
+    given = job.change.set if job.job == "update" and job.change is not None else {}
+    try:
+        return any(text.strip().upper() != "DEFAULT" and parse_value(text) is None for text in given.values())
+    except WhereError:
+        return False  # the run's to refuse, or Spark's to read
 
 
 def _source(run: Run, options: WriteOptions) -> dict[str, int]:

@@ -43,12 +43,13 @@ from iceberg_ops.expressions.predicates import (
     rewrite_not,
 )
 from iceberg_ops.expressions.scalars.binding import bind_scalar
-from iceberg_ops.expressions.scalars.terms import NULL, Constant, NotEvaluated, references
+from iceberg_ops.expressions.scalars.terms import NULL, Call, CastTo, Column, Constant, NotEvaluated, Scalar, references
 from iceberg_ops.spec.schema import Schema, no_column
-from iceberg_ops.spec.types import BOOLEAN, DATE, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
+from iceberg_ops.spec.types import BOOLEAN, DATE, STRING, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
 
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
 _FLOATING = frozenset({"float", "double"})
+_SQL = {Op.EQ: "=", Op.NOT_EQ: "<>", Op.LT: "<", Op.LT_EQ: "<=", Op.GT: ">", Op.GT_EQ: ">="}
 _PERIODS = frozenset({"year", "month", "day", "hour"})
 
 
@@ -66,12 +67,36 @@ def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expre
     if isinstance(expression, Or):
         return or_(_bind(schema, expression.left, case_sensitive), _bind(schema, expression.right, case_sensitive))
     if isinstance(expression, Predicate):
+        if (computed := _dates_of_text(schema, expression, case_sensitive)) is not None:
+            return _bind_computed(schema, computed, case_sensitive)
         return bind_leaf(expression, _bind_term(schema, expression, case_sensitive))
     if isinstance(expression, MayMatch):
         for name in expression.columns:
             reference(schema, name, case_sensitive=case_sensitive)
         return _bind_computed(schema, expression, case_sensitive)
     return expression
+
+
+def _dates_of_text(schema: Schema, leaf: Predicate, case_sensitive: bool) -> MayMatch | None:
+    """``CAST(text AS DATE)`` and ``year(text)`` as what is computed: only the column's type tells them from dates of timestamps."""
+    term = leaf.term
+    if not isinstance(term, TransformTerm) or not term.is_cast:
+        return None
+    if reference(schema, term.name, case_sensitive=case_sensitive).type != STRING:
+        return None
+    is_year = term.transform.name == "year"
+    date: Scalar = CastTo(Column(term.name), DATE)
+    side = Call("year", (date,)) if is_year else date
+    shown = f"year({term.name})" if is_year else f"CAST({term.name} AS DATE)"
+    call: Scalar | None = None
+    if leaf.op in (Op.IS_NULL, Op.NOT_NULL):
+        call = Call("isnull", (side,))
+    elif leaf.op.is_set or leaf.op in _SQL:
+        items = [Constant(v.value + 1970 if is_year else v.value, v.type) for v in leaf.literals]
+        call = Call("in" if leaf.op.is_set else _SQL[leaf.op], (side, *items))
+    if call is not None and leaf.op in (Op.NOT_NULL, Op.NOT_IN):
+        call = call.negated()
+    return MayMatch(f"{shown} {leaf.op.value}", (term.name,), call)
 
 
 def _bind_computed(schema: Schema, leaf: MayMatch, case_sensitive: bool) -> Expression:

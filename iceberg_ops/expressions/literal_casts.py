@@ -54,6 +54,8 @@ def to_whole(literal: Literal, width: str) -> Literal:
         raise ValueError(f"{value} is no whole number")
     elif isinstance(value, bool | int | float | Decimal) and _is_number(literal):
         number = int(value)
+        if isinstance(value, Decimal) and width != "long" and number != int(float(value)):
+            raise NotFolded(f"{value} is another {width} by way of a double, which is how Spark casts decimals of many digits")
     else:
         raise NotFolded(f"a {literal.type} literal cannot be cast to {width}")
     low, high = WIDTHS[width]

@@ -147,10 +147,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class TransformTerm:
-    """A partition transform applied to a column."""
+    """A partition transform applied to a column. ``is_cast``: SQL has it as a cast or a function of dates, which take text, too."""
 
     transform: Transform
     reference: Reference
+    is_cast: bool = field(default=False, compare=False)
 
     @property
     def name(self) -> str:

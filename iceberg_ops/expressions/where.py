@@ -320,6 +320,8 @@ def _is(node: Node, want: Want) -> Expression | None:
     if not isinstance(value, Null | Literal):
         return None
     own = constant(side)
+    if isinstance(own, Literal) and isinstance(value, Literal) and own.type != BOOLEAN:
+        return None
     if own is not None:
         return _fixed(own == value if isinstance(own, Literal) else isinstance(value, Null), want)
     if isinstance(value, Null) and not _is_condition(side):

@@ -31,7 +31,7 @@ def column_term(node: Node) -> Term | None:
         return _dotted(node)
     if isinstance(node, exp.Cast) and type_of(node.to) == DATE and not node.args.get("safe"):
         inner = column_term(node.this)
-        return TransformTerm(DAY, inner) if isinstance(inner, Reference) else None
+        return TransformTerm(DAY, inner, is_cast=True) if isinstance(inner, Reference) else None
     return None
 
 
@@ -43,7 +43,7 @@ def operand(node: Node, value: Literal) -> tuple[Term | None, Literal]:
     inner = column_term(source)
     if not isinstance(inner, Reference) or value.type.name not in ("int", "long"):
         return None, value
-    return TransformTerm(YEAR, inner), Literal(value.value - 1970, LONG)
+    return TransformTerm(YEAR, inner, is_cast=True), Literal(value.value - 1970, LONG)
 
 
 def _dotted(node: Node) -> Term | None:

@@ -33,6 +33,8 @@ _AS_IS = frozenset({"fixed", "binary", "geometry", "geography", "variant"})
 
 def unscaled(value: Decimal) -> int:
     """The whole number that ``value`` is at its own scale: 14.20 -> 1420."""
+    if "." in (text := f"{value:f}"):  # half the time
+        return int(text.replace(".", ""))
     sign, digits, _ = value.as_tuple()
     return int("".join(map(str, digits))) * (-1 if sign else 1)
 

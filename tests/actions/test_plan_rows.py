@@ -68,6 +68,24 @@ def test_files_that_may_hold_matching_rows_are_counted(place: RowsPlace, job: st
     assert report.status == ("planned" if expected[0] else "nothing-to-do")
 
 
+@pytest.mark.parametrize(
+    ("where", "values", "expected"),
+    [
+        ("length(city) > 1", None, 9),
+        ("city = 'Rome' AND id + 1 > 2", None, 3),
+        ("id < 99 AND city LIKE '%o%'", None, None),
+        ("city = 'Rome'", {"id": "id + 1"}, 3),
+        ("city = 'Rome'", {"id": "7", "city": "DEFAULT"}, None),
+        ("city = 'Rome'", {"city": "'a' 'b' c"}, None),
+    ],
+)
+def test_rows_are_counted_from_which_something_is_computed(
+    place: RowsPlace, where: str, values: dict[str, str] | None, expected: int | None
+) -> None:
+    report = planned(place, "update" if values else "delete", where=where, change=RowChange(set=values) if values else None)
+    assert report.metrics.get("planned-computed-records-count") == expected
+
+
 def test_a_delete_of_whole_files_is_known_to_be_one_of_metadata(place: RowsPlace) -> None:
     assert planned(place, "delete", where="city = 'Rome'").metrics["metadata-only"] == 1
     assert "metadata-only" not in planned(place, "delete", where="city = 'Rome' AND id = 1").metrics

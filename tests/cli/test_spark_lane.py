@@ -341,3 +341,16 @@ def test_much_data_goes_to_spark(cli: Cli, spark: Spark, tmp_path: Path, monkeyp
     monkeypatch.setattr("iceberg_ops.actions.lanes.MOST_ROW_BYTES", source.stat().st_size - 1)
     said = cli("append", "lake.ns.t", "--from", str(source)).err
     assert said.startswith(f"lane spark (auto: {source.stat().st_size} bytes to read, more than ")
+
+
+def test_many_computed_rows_go_to_spark(cli: Cli, spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark.does("exit 3")
+    source = tmp_path / "new.parquet"
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), source)
+    assert cli("append", "lake.ns.t", "--from", str(source)).code == 0
+    monkeypatch.setattr("iceberg_ops.actions.lanes.MOST_COMPUTED_ROWS", 1)
+    said = cli("delete", "lake.ns.t", "--where", "id + 1 = 3").err
+    assert said.startswith("lane spark (auto: a condition or a value is computed from each of 2 rows, more than 1)")
+    assert cli("delete", "lake.ns.t", "--where", "id = 2").code == 0
+    monkeypatch.setattr("iceberg_ops.actions.lanes.MOST_ROW_BYTES", 1)
+    assert cli("delete", "lake.ns.t", "--where", "id < 5").code == 0

@@ -20,7 +20,7 @@ from iceberg_ops.data.arrow.arrow_values import array_of, values_of
 from iceberg_ops.data.columns.computed import computed
 from iceberg_ops.data.columns.partition_values import distinct, transformed
 from iceberg_ops.data.columns.sort_keys import column_of
-from iceberg_ops.errors import DataError, NeedsSparkError, WhereError
+from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.leaf_tests import refuse_opaque, value_test
 from iceberg_ops.expressions.like import around, matcher, regex_text
 from iceberg_ops.expressions.predicates import (
@@ -37,6 +37,8 @@ from iceberg_ops.expressions.predicates import (
     Or,
     Predicate,
     field_ids,
+    leaves,
+    rewrite_not,
 )
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transform_functions import apply
@@ -60,15 +62,17 @@ def rows_where(expression: Expression, batch: pa.RecordBatch, schema: Schema) ->
 
 
 def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
-    """True, false or null (unknown) for every row. Raises WhereError for what cannot be evaluated."""
+    """True, false or null for every row; null where it is unknown, and maybe where it is false.
+
+    Raises WhereError for what cannot be evaluated."""
     if isinstance(expression, AlwaysTrue | AlwaysFalse):
         return pa.repeat(pa.scalar(isinstance(expression, AlwaysTrue)), rows)
     if isinstance(expression, And):
-        return _joined(pc.and_kleene, False, expression, columns, rows)
+        return _joined(pc.and_kleene, expression, columns, rows)
     if isinstance(expression, Or):
-        return _joined(pc.or_kleene, True, expression, columns, rows)
+        return _joined(pc.or_kleene, expression, columns, rows)
     if isinstance(expression, Not):
-        return pc.invert(evaluate(expression.child, columns, rows))
+        return evaluate(rewrite_not(expression), columns, rows)
     if isinstance(expression, BoundPredicate):
         return _leaf(expression, columns[expression.field_id])
     if isinstance(expression, BoundComputed):
@@ -79,16 +83,17 @@ def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanA
     raise WhereError(f"cannot evaluate an unbound predicate on {name!r}")
 
 
-def _joined(join: Callable[..., pa.Array], strong: bool, node: And | Or, columns: Columns, rows: int) -> pa.BooleanArray:
-    """Where a computed part has an error, only the rows count that the left side does not decide, as in Spark (``b <> 0 AND a / b >
-    1``)."""
+def _joined(join: Callable[..., pa.Array], node: And | Or, columns: Columns, rows: int) -> pa.BooleanArray:
+    """A computed part on the right is evaluated for the rows that the left side leaves open, so that it is cheap behind a narrow
+    comparison and its errors count there only (``b <> 0 AND a / b > 1``). Where the left side of an AND is unknown, no row is kept,
+    whatever stands on the right: as in Spark's filters it is not looked at, and the answer is unknown."""
     left = evaluate(node.left, columns, rows)
-    try:
+    if not any(isinstance(leaf, BoundComputed) for leaf in leaves(node.right)):
         return join(left, evaluate(node.right, columns, rows))
-    except (DataError, NeedsSparkError):
-        open_ = np.flatnonzero(np.asarray(pc.not_equal(left, pa.scalar(strong)).fill_null(True)))
-        if len(open_) == rows:
-            raise
+    kept = np.asarray(left.fill_null(False))
+    open_ = np.flatnonzero(kept if isinstance(node, And) else ~kept)
+    if len(open_) == rows:
+        return join(left, evaluate(node.right, columns, rows))
     places = pa.array(open_)
     right = evaluate(node.right, {i: columns[i].take(places) for i in field_ids(node.right)}, len(open_))
     found = np.full(rows, -1)

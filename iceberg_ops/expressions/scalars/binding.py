@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from iceberg_ops.expressions import literal_casts
 from iceberg_ops.expressions.literal_casts import NotFolded
-from iceberg_ops.expressions.predicates import BoundReference, Literal
-from iceberg_ops.expressions.scalars.casts import check_cast
+from iceberg_ops.expressions.predicates import BoundReference
+from iceberg_ops.expressions.scalars.casts import caster, check_cast
 from iceberg_ops.expressions.scalars.evaluation import of_constants
 from iceberg_ops.expressions.scalars.functions import ALIASES, FUNCTIONS
 from iceberg_ops.expressions.scalars.terms import (
@@ -82,7 +81,7 @@ def _coerced(argument: Bound, type_: PrimitiveType) -> Bound:
         return argument
     if isinstance(argument, Constant) and argument.value is not None:
         try:
-            return Constant(literal_casts.cast(Literal(argument.value, argument.type), type_).value, type_)
+            return Constant(caster(argument.type, type_, safe=False)(argument.value), type_)
         except NotFolded as e:
             raise NotEvaluated(str(e)) from None
         except (ValueError, ArithmeticError) as e:

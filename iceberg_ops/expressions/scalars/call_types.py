@@ -124,6 +124,9 @@ def arithmetic(operator: str) -> Typing:
 
 
 def _decimals(operator: str, arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
+    for a in arguments:
+        if isinstance(a, Constant) and a.type in _DIGITS and not a.is_number:  # Spark tells 3L and CAST(3 AS BIGINT) apart
+            raise NotEvaluated(f"{operator} of {shown(arguments)}, whose digits depend on how the whole number is written,")
     (p, s), (q, t) = (_digits_beside_decimal(a) for a in arguments)
     whole = max(p - s, q - t)
     if operator in "+-":
@@ -147,9 +150,6 @@ def quotient(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], Primitive
     if "decimal" not in names or names & _FLOATING:
         arithmetic("/")(arguments)
         return [DOUBLE, DOUBLE], DOUBLE
-    for a in arguments:
-        if isinstance(a, Constant) and a.type in _DIGITS and not a.is_number:
-            raise NotEvaluated(f"/ of {shown(arguments)}, whose digits depend on how the whole number is written,")
     return arithmetic("/")(arguments)
 
 

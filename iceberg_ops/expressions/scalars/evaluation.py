@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.like import matcher, pattern_of
 from iceberg_ops.expressions.ordering import key_of, order_key
 from iceberg_ops.expressions.predicates import BoundReference
@@ -174,7 +175,15 @@ def _like(term: BoundCall, arguments: Sequence[Value]) -> Value:
     pattern = term.arguments[1]
     if isinstance(pattern, Constant) and pattern.value is not None:
         return _of_one(matcher(pattern_of(pattern.value, "\\")), arguments[0])
-    return _of_two(lambda x, y: matcher(pattern_of(y, "\\"))(x), *arguments)
+    return _of_two(_matches, *arguments)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        held = pattern_of(pattern, "\\")
+    except WhereError as e:
+        raise ValueError(str(e)) from None
+    return matcher(held)(text)
 
 
 def _concat(_: BoundCall, arguments: Sequence[Value]) -> Value:
