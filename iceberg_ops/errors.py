@@ -13,6 +13,8 @@
     │   └── IncompleteInterruptedError  the same, because of a Ctrl-C (also a KeyboardInterrupt)
     ├── TerminalError                   the call cannot succeed as it is
     │   ├── ValidationError             a concurrent change makes this commit wrong (names snapshot, operation, file)
+    │   │   └── GcDisabledError, SharedTableError, FilesNotListedError, PartialMatchError, NotAncestorError,
+    │   │       NotPublishableError, FormerTypesError: what no other plan makes right
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
     │   ├── VerificationError           a rewrite did not keep its rows: nothing was committed
     │   ├── UnsupportedError            a known limit of this package, refused by name
@@ -128,6 +130,48 @@ class ValidationError(TerminalError):
         self.file_path = file_path
         self.partition = partition
         self.file_paths = file_paths
+
+
+class GcDisabledError(ValidationError):
+    """The table property ``gc.enabled`` is false: nothing may be deleted, because other tables may have the files."""
+
+    code = "GC_DISABLED"
+
+
+class SharedTableError(ValidationError):
+    """Another name of the catalog holds the same table, so that nobody can tell whose the files are."""
+
+    code = "SHARED_TABLE"
+
+
+class FilesNotListedError(ValidationError):
+    """A listing lacks files that the table's metadata records: listing and metadata may not speak of the same files."""
+
+    code = "FILES_NOT_LISTED"
+
+
+class PartialMatchError(ValidationError):
+    """A condition that whole files are replaced by holds for a part of a file's rows."""
+
+    code = "PARTIAL_MATCH"
+
+
+class NotAncestorError(ValidationError):
+    """A branch cannot be rolled back, or fast-forwarded, to where it has not been, or does not lead."""
+
+    code = "NOT_AN_ANCESTOR"
+
+
+class NotPublishableError(ValidationError):
+    """A staged snapshot cannot be published, or picked for a branch: its rows are there already, or no longer belong there."""
+
+    code = "NOT_PUBLISHABLE"
+
+
+class FormerTypesError(ValidationError):
+    """A branch or snapshot has rows of column types that the table had before another engine replaced it."""
+
+    code = "FORMER_TYPES"
 
 
 class CorruptTableError(TerminalError):
@@ -324,6 +368,17 @@ ERROR_KINDS: tuple[ErrorKind, ...] = (
         Retry(60, "a part is done: the next try does the rest"),
         "see what is done in the report (snapshot-ids, groups, files), then run the job again: it does the rest",
     ),
+    _kind(GcDisabledError, _TERMINAL, "leave the files, or set gc.enabled to true where no other table has them"),
+    _kind(SharedTableError, _TERMINAL, "drop one of the two names without --purge, then run the job again"),
+    _kind(FilesNotListedError, _TERMINAL, "run 'iceberg-ops check' on the table; see whether its location is spelled in two ways"),
+    _kind(PartialMatchError, _TERMINAL, "use a delete and an append, or a merge: they change files of which only some rows match"),
+    _kind(NotAncestorError, _TERMINAL, "list the branch's history with 'iceberg-ops inspect TABLE history'"),
+    _kind(
+        NotPublishableError,
+        _TERMINAL,
+        "see with 'iceberg-ops inspect TABLE snapshots' whether its rows are there; else write them again",
+    ),
+    _kind(FormerTypesError, _TERMINAL, "read the rows by their snapshot id (scan --snapshot-id), and write them again"),
     _kind(
         ValidationError,
         Retry(30, "a concurrent change conflicts: plan again on the new snapshot"),

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import FilesNotListedError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
 from iceberg_ops.table.table import Table
 
 
 def check_listing(before: Table, current: Table, location: str, unmet: Mapping[str, str]) -> None:
-    """Raise ValidationError where a file that ``before`` and ``current``, the table before and after the listing of ``location``,
-    both record is not in the listing. ``unmet``: identity -> location of the files that ``current`` records there and the listing
+    """Raise FilesNotListedError where the listing of ``location`` lacks a file that ``before`` and ``current``, the table before
+    and after the listing, both record. ``unmet``: identity -> location of the files that ``current`` records there and the listing
     lacks."""
     if not unmet:
         return
@@ -30,7 +30,7 @@ def check_listing(before: Table, current: Table, location: str, unmet: Mapping[s
             continue
         there = current.io.exists(missing)
         if there or missing not in logged:
-            raise ValidationError(
+            raise FilesNotListedError(
                 f"cannot tell orphan files of {current.name}: its metadata records {missing}, which the listing of {location} "
                 f"lacks; {_IS_THERE if there else _IS_GONE}. No file was deleted",
                 file_path=missing,

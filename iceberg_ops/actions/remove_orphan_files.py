@@ -35,7 +35,7 @@ from iceberg_ops.deletion.gate import check_same_table, delete_unreferenced, in_
 from iceberg_ops.deletion.leases import active_leases, has_run_out
 from iceberg_ops.deletion.notes import note_has_run_out
 from iceberg_ops.deletion.places import notes_folders
-from iceberg_ops.errors import IcebergOpsError, ValidationError
+from iceberg_ops.errors import GcDisabledError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, links_under
 from iceberg_ops.planning.file_groups import Skipped
@@ -64,7 +64,7 @@ def remove_orphan_files(run: Run) -> Result:
     """Raises ValidationError (gc.enabled is false), UnsupportedError (a shared location), OptionError."""
     table = run.table
     if not GC_ENABLED.of(table.properties):
-        raise ValidationError(
+        raise GcDisabledError(
             f"cannot remove orphan files of {table.name}: gc.enabled is false (deleting files may corrupt other tables)"
         )
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())

@@ -28,6 +28,7 @@ from iceberg_ops.errors import (
     BadInputError,
     CommitFailedError,
     CorruptTableError,
+    GcDisabledError,
     IcebergOpsError,
     MachineLimitError,
     NoSuchNamespaceError,
@@ -241,7 +242,7 @@ class BaseCatalog(ABC):
         location, metadata = self._current(identifier)
         table = self._table(identifier, metadata, location)
         if not GC_ENABLED.of(table.properties):
-            raise ValidationError(
+            raise GcDisabledError(
                 f"cannot drop table {table.name} with its files: gc.enabled is false, because other tables may have them. Set the "
                 "property to true first where none has; files that were imported from elsewhere stay in any case"
             )

@@ -28,7 +28,7 @@ from typing import TypeVar
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.deletion.leases import active_leases
-from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
+from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, NoSuchTableError, SharedTableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import (
     Identity,
@@ -113,7 +113,7 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
     where the table lies; None where none does. Of one that is the same table in another place (a copy, with or without rewritten
     paths, and its original) all that it refers to counts.
 
-    Raises what ``claims_of_others`` raises, and ValidationError where another name holds the same table in the same place: it was
+    Raises what ``claims_of_others`` raises, and SharedTableError where another name holds the same table in the same place: it was
     registered twice, or is a copy whose metadata names the files here."""
     identity, links = identity_under(table.io), links_under(table.io)
     own = [folder_identity(identity, folder) for folder in own_folders]
@@ -124,7 +124,7 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
         is_same = same_table(other, table)
         if is_same and own[0] == place == folder_identity(identity, other.location):
             uuid = f"uuid {other.metadata.table_uuid}" if other.metadata.table_uuid else "by its history"
-            raise ValidationError(f"table {other.name} is the same table ({uuid}; it was registered twice, or copied)")
+            raise SharedTableError(f"table {other.name} is the same table ({uuid}; it was registered twice, or copied)")
         claims = [claim for searched in own if (claim := _claim(other, leased, identity, searched, own[0])) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if is_same or any(claim.around for claim in claims):

@@ -114,7 +114,7 @@ def test_a_table_that_forbids_to_delete_files_is_not_purged(cli: Cli, prod: Call
     cli("create", "lake.ns.t", "id int")
     assert cli("evolve", name, "SET TBLPROPERTIES ('gc.enabled' = 'false')").code == 0
     refused = cli("drop", name, "--purge", "--yes")
-    assert (refused.code, "CONFLICT" in refused.err, "gc.enabled is false" in refused.err) == (1, True, True)
+    assert (refused.code, "GC_DISABLED" in refused.err, "gc.enabled is false" in refused.err) == (1, True, True)
     assert cli("check", name).code == 0
 
 

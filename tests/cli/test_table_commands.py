@@ -285,7 +285,7 @@ def test_rollback_goes_to_an_ancestor_only_unless_told(cli: Cli) -> None:
     first, second = snapshots(2)
     assert cli("rollback", T, "--snapshot-id", str(first), "--json").json["current-snapshot-id"] == first
     refused = cli("rollback", T, "--snapshot-id", str(second))
-    assert (refused.code, refused.err.split(":")[1].strip()) == (1, "CONFLICT")
+    assert (refused.code, refused.err.split(":")[1].strip()) == (1, "NOT_AN_ANCESTOR")
     assert cli("rollback", T, "--snapshot-id", str(second), "--any-snapshot", "--json").json["current-snapshot-id"] == second
     assert cli("rollback", T).code == 1
 

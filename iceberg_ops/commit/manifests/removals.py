@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_ops.errors import CorruptTableError, ValidationError
+from iceberg_ops.errors import CorruptTableError, PartialMatchError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import metrics_all_match
 from iceberg_ops.expressions.ordering import key_of
@@ -102,9 +102,9 @@ class RowFilter:
         return self._filters.of(spec_id)
 
     def forbid_partial(self, file: DataFile) -> None:
-        """Prevents losing rows that do not match: a file leaves the table whole or not at all. Raises ValidationError."""
+        """Prevents losing rows that do not match: a file leaves the table whole or not at all. Raises PartialMatchError."""
         if not self.matches_all(file):
-            raise ValidationError(
+            raise PartialMatchError(
                 f"Cannot delete file where some, but not all, rows match filter: {file.file_path}; use a row-level delete",
                 file_path=file.file_path,
                 partition=str(file.partition),

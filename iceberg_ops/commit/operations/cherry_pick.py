@@ -34,7 +34,7 @@ from iceberg_ops.commit.protocol.run_keys import (
 )
 from iceberg_ops.commit.validation.remembered_copies import Origins
 from iceberg_ops.commit.validation.schema_conflicts import may_be_null, of_another_type, without_required
-from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
+from iceberg_ops.errors import NoSuchSnapshotError, NotPublishableError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
@@ -70,7 +70,7 @@ class CherryPick(SnapshotOperationFields):
         if self._is_fast_forward(table, picked):
             return self._fast_forward(table, picked)
         if picked.operation != SnapshotOperation.APPEND.value and not _replaces_partitions(picked):
-            raise ValidationError(
+            raise NotPublishableError(
                 f"Cannot cherry-pick snapshot {picked.snapshot_id}: not append, dynamic overwrite, or fast-forward",
                 snapshot_id=picked.snapshot_id,
                 operation=picked.operation,
@@ -104,7 +104,7 @@ class CherryPick(SnapshotOperationFields):
                 raise NoSuchSnapshotError(f"table {table.name} has no staged snapshot with wap.id {self.wap_id}")
             if len(found) > 1:
                 ids = ", ".join(str(s.snapshot_id) for s in found)
-                raise ValidationError(
+                raise NotPublishableError(
                     f"wap.id {self.wap_id} is that of snapshots {ids}: say which one by its snapshot id",
                     snapshot_id=found[-1].snapshot_id,
                 )
@@ -141,9 +141,9 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
                 why = f"already picked to create ancestor {snapshot.snapshot_id}"
             else:
                 why = f"it is a copy of {min(same)}, which is an ancestor or was picked to create one: {snapshot.snapshot_id}"
-            raise ValidationError(f"Cannot cherrypick snapshot {name}: {why}", snapshot_id=snapshot.snapshot_id)
+            raise NotPublishableError(f"Cannot cherrypick snapshot {name}: {why}", snapshot_id=snapshot.snapshot_id)
         if twice := published.wap_ids & wap_ids_of(snapshot):
-            raise ValidationError(
+            raise NotPublishableError(
                 f"Duplicate request to cherry pick wap id that was published already: {min(twice)}",
                 snapshot_id=snapshot.snapshot_id,
             )
@@ -169,7 +169,7 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
             path = entry.data_file.file_path
             if (source := wanted.get(identity(path))) is not None:
                 whose = "its file" if source == picked.snapshot_id else f"of its wap id is snapshot {source}, whose file"
-                raise ValidationError(
+                raise NotPublishableError(
                     f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and a snapshot "
                     f"that would show since when has expired",
                     snapshot_id=picked.snapshot_id,
@@ -188,7 +188,7 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
 
     for name in (name for known_branch in (branch, "") for name in published.names(known_branch)):
         if (entry := ledger_entry(table, name)) is not None and counts(entry):
-            raise ValidationError(
+            raise NotPublishableError(
                 f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on {branch} already, by snapshot "
                 f"{entry.partition('@')[0]}, which has expired or lies before a snapshot that has",
                 snapshot_id=picked.snapshot_id,
@@ -196,7 +196,7 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
     # The branch may have come of the one where it was published: made from it, moved to it, or renamed.
     elsewhere = entries_whose_name(table, published.has)
     if entry := min(filter(counts, elsewhere.values()), default=""):
-        raise ValidationError(
+        raise NotPublishableError(
             f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on another branch, by snapshot "
             f"{entry.partition('@')[0]}, and the history of {branch} that would show whether its rows are there has expired; "
             f"write them again if they are not",
@@ -215,7 +215,7 @@ def no_former_columns(table: Table, picked: Snapshot) -> None:
         added = _data_of(table, picked, EntryStatus.ADDED)
         why = without_required(metadata, written, lambda i: any(may_be_null(f, i) for f in added)) if added else None
     if why is not None:
-        raise ValidationError(
+        raise NotPublishableError(
             f"Cannot cherrypick snapshot {picked.snapshot_id}: {why} when it was written: write its rows again",
             snapshot_id=picked.snapshot_id,
         )
@@ -228,7 +228,7 @@ def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:
     for snapshot, entry in history.added_data(ADDS_DATA, lambda m: True):
         f = entry.data_file
         if partition_key(f.spec_id, f.partition) in partitions:
-            raise ValidationError(
+            raise NotPublishableError(
                 f"Cannot cherry-pick replace partitions with changed partition: {f.partition}",
                 snapshot_id=snapshot.snapshot_id,
                 operation=snapshot.operation,

@@ -19,7 +19,7 @@ from iceberg_ops.commit.protocol.run_keys import entries_of_expiring, ledger_ent
 from iceberg_ops.commit.validation.remembered_copies import entries_of_copies
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.leases import active_leases
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import GcDisabledError
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.promotion import first_schemas, moved_by_promotion
 from iceberg_ops.spec.requirements import (
@@ -69,7 +69,7 @@ class ExpireSnapshots(MetadataOperation):
         """Which snapshots and refs go, and why the others stay, on the table as it is now. Raises ValidationError where gc.enabled
         is false."""
         if not GC_ENABLED.of(table.properties):
-            raise ValidationError("Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)")
+            raise GcDisabledError("Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)")
         now = self._now_ms
         return expired(
             table.metadata,

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, ref_as_seen, staged_updates
 from iceberg_ops.commit.protocol.run_keys import RunIdentity, entries_of_moving
 from iceberg_ops.commit.validation.schema_conflicts import former_rows
-from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    BadInputError,
+    FormerTypesError,
+    NoSuchSnapshotError,
+    NotAncestorError,
+    ValidationError,
+)
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -155,7 +162,7 @@ class FastForward(MetadataOperation):
         if not found.is_branch:
             raise BadInputError(f"{self.branch} of table {table.name} is a tag: only a branch can be fast-forwarded")
         if not _is_ancestor(metadata, found.snapshot_id, target.snapshot_id):
-            raise ValidationError(
+            raise NotAncestorError(
                 f"Cannot fast-forward: {self.branch} ({found.snapshot_id}) is not an ancestor of {self.to} ({target.snapshot_id})",
                 snapshot_id=found.snapshot_id,
             )
@@ -201,7 +208,7 @@ class RollBack(MetadataOperation):
         if self.snapshot_id is not None:
             target = metadata.snapshot(self.snapshot_id).snapshot_id
             if not _is_ancestor(metadata, target, head.snapshot_id):
-                raise ValidationError(
+                raise NotAncestorError(
                     f"Cannot roll back to snapshot, not an ancestor of the current state: {target}", snapshot_id=target
                 )
         else:
@@ -284,7 +291,7 @@ def _forbid_former_columns(table: Table, name: str, found: SnapshotRef | None, s
         advice = "read that one by its id, and write its rows again"
         if made not in metadata.snapshots_by_id:
             which, advice = f"snapshot {made}, from which it has rows and which has expired,", "write its rows again"
-        raise ValidationError(
+        raise FormerTypesError(
             f"Cannot move branch {name} to snapshot {snapshot_id}: {why} when {which} was made; {advice}", snapshot_id=snapshot_id
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from iceberg_ops.errors import IcebergOpsError, ValidationError
+from iceberg_ops.errors import FormerTypesError, IcebergOpsError, ValidationError
 from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -93,12 +93,12 @@ class History:
 
     @cached_property
     def _readable_snapshots(self) -> tuple[Snapshot, ...]:
-        """The same. Raises ValidationError where the table has columns of other types by now, as another engine leaves it that
+        """The same. Raises FormerTypesError where the table has columns of other types by now, as another engine leaves it that
         replaces the table and not the branch: nothing that the snapshot changed can be compared with anything then."""
         metadata = self._table.metadata
         for snapshot in {s.schema_id: s for s in self.snapshots}.values():
             if not metadata.reads_columns_of(metadata.schema_of(snapshot)):
-                raise ValidationError(
+                raise FormerTypesError(
                     f"Cannot commit to branch {self._branch}: columns have other types now than when its snapshot "
                     f"{snapshot.snapshot_id} was made, because the table was replaced since",
                     snapshot_id=snapshot.snapshot_id,

@@ -29,7 +29,7 @@ from iceberg_ops.commit.protocol.history import (
     operation_of,
 )
 from iceberg_ops.commit.validation.promoted_keys import unreached_keys, why_unreached
-from iceberg_ops.errors import BadInputError, ValidationError
+from iceberg_ops.errors import BadInputError, PartialMatchError, ValidationError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.io.locations import identity_under, location_identity
 from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key, scoped_path
@@ -399,7 +399,7 @@ def no_foreign_rows(rows: RowFilter, added: Iterable[DataFile]) -> None:
     (Java: validateAddedFilesMatchOverwriteFilter)."""
     for f in added:
         if not rows.matches_all(f):
-            raise ValidationError(
+            raise PartialMatchError(
                 f"Cannot append file with rows that do not match filter: {rows.expression}: {f.file_path}",
                 file_path=f.file_path,
                 file_paths=(f.file_path,),
