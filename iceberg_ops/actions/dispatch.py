@@ -161,6 +161,7 @@ def _run(
     if record.outcome.starting_snapshot_id is None:
         _check_where(job, table)
     record.run_key = job.run_key or made_up_run_key()
+    record.outcome.made_up_key = record.run_key if job.run_key is None else None
     record.outcome.reads.add(table, reload)
     run = Run(
         job=job,

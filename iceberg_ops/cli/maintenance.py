@@ -363,7 +363,10 @@ def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
     said = f"{job.job} on {job.table}: spark-submit ended with exit code {ended.exit_code} and without a report"
     if job.dry_run:
         return RetryableError(f"{said}: a dry run changes nothing, try again")
-    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with the same --run-key")
+    if job.run_key is None:
+        look = f"iceberg-ops inspect {job.table} snapshots"
+        return CommitStateUnknownError(f"{said}: whether it committed is not known; see with {look} before it is run again")
+    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with --run-key {job.run_key}")
 
 
 def show_report(report: ActionReport, as_json: bool) -> None:

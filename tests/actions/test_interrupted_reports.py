@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -40,6 +41,15 @@ def append(place: RowsPlace, *others: Callable[[], object], **parts: Any) -> Non
     place.run("append", *others, source=place.source([{"id": 1}], pa.schema({"id": pa.int64()})), **parts)
 
 
+def assert_key_repeats_it(place: RowsPlace, error: BaseException) -> None:
+    """The message names the run key that was made up, once, and a run under it does nothing again."""
+    (key,) = re.findall(r"--run-key (run-[0-9a-f-]{36})", str(error))
+    rows = place.rows()
+    report = place.run("append", source=place.source([{"id": 1}], pa.schema({"id": pa.int64()})), run_key=key)
+    assert report.status == "already-committed"
+    assert place.rows() == rows
+
+
 @pytest.mark.parametrize(("error", "expected"), [(KeyboardInterrupt, IncompleteInterruptedError), (MemoryError, IncompleteError)])
 def test_what_ends_the_report_of_a_committed_job_says_that_it_is_committed(
     place: RowsPlace, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], expected: type[IncompleteError]
@@ -50,6 +60,8 @@ def test_what_ends_the_report_of_a_committed_job_says_that_it_is_committed(
     head = place.table().metadata.current_snapshot_id
     assert f"the work is committed (snapshot {head})" in str(raised.value)
     assert raised.value.only_clean_up
+    monkeypatch.undo()
+    assert_key_repeats_it(place, raised.value)
 
 
 def test_an_interrupt_of_the_report_of_an_unknown_outcome_is_an_unknown_outcome(
@@ -108,6 +120,15 @@ def test_what_ends_a_job_before_its_commit_is_recorded_says_that_it_is_committed
         raise error
 
     monkeypatch.setattr(Outcome, "record", ended)
-    with pytest.raises(expected, match="it was committed: snapshot"):
+    with pytest.raises(expected, match="it was committed: snapshot") as raised:
         append(place)
     assert place.rows() == [{"id": 1}]
+    monkeypatch.undo()
+    assert_key_repeats_it(place, raised.value)
+
+
+def test_a_run_key_that_was_given_is_not_named_as_made_up(place: RowsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "write_report", stopped(MemoryError))
+    with pytest.raises(IncompleteError) as raised:
+        append(place, run_key="mine")
+    assert "made up" not in str(raised.value)

@@ -61,6 +61,8 @@ class Outcome:
     """Whether this run has committed something or removed files, however it ends."""
     one_commit: bool = False
     """Whether the job makes one commit only: after it nothing is left to do but clean-up and the report."""
+    made_up_key: str | None = None
+    """The run key that was made up for this run, because its job has none."""
     listed: int = LISTED
     """The most files, skipped files and failures that the report names."""
 

@@ -25,7 +25,16 @@ def ending_error(outcome: Outcome, error: BaseException) -> BaseException:
     """``error``, or the one that says what is known of the whole job.
 
     CommitStateUnknownError where an unknown outcome is behind it; IncompleteError where something was committed or removed. Of a
-    Ctrl-C they are interrupts as well."""
+    Ctrl-C they are interrupts as well. Where the job is repeated under its run key, and has a made-up one, the message names it."""
+    ended = _of_whole_job(outcome, error)
+    is_repeated = isinstance(ended, CommitStateUnknownError) or (isinstance(ended, IncompleteError) and ended.only_clean_up)
+    key = outcome.made_up_key
+    if is_repeated and key is not None and key not in str(ended):
+        ended.args = (f"{ended}; run again with --run-key {key}, which was made up for this run, it is done once",)
+    return ended
+
+
+def _of_whole_job(outcome: Outcome, error: BaseException) -> BaseException:
     if isinstance(error, CommitStateUnknownError):
         return error
     if (unknown := outcome_unknown(error)) is not None:
