@@ -76,7 +76,8 @@ class Catalog(Protocol):
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
         """Take an existing metadata file as a table of this catalog. Raises AlreadyExistsError, NoSuchNamespaceError,
-        UnsupportedError where the catalog has the same table, with the same files, under another name."""
+        UnsupportedError where the catalog has the same table, with the same files, under another name, and CatalogUnavailableError
+        while its files are being deleted."""
         ...
 
     def table_exists(self, identifier: Identifier) -> bool: ...

@@ -12,8 +12,9 @@ An import that is under way is not recorded yet. Its lease names the folder, so 
 looks for tables around the folder with its lease in hand. So a table that is made around the folder later finds the lease.
 
 Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs two reads of its
-metadata and a look at its leases. In a filesystem catalog every folder of the warehouse is looked into, because namespaces do not
-list all tables there (``warehouse_walk``). A table that cannot be read is an error, because its files cannot be identified.
+metadata and a look at its leases, and where it may be renamed meanwhile a third read. In a filesystem catalog every folder of the
+warehouse is looked into, because namespaces do not list all tables there (``warehouse_walk``). A table that cannot be read is an
+error, because its files cannot be identified.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
-from typing import TypeVar
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
@@ -45,7 +45,8 @@ from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_Found = tuple[Table, tuple[str, ...]]
+"""Another table, and folders whose files its jobs are about to commit."""
 
 _READ_AT_ONCE = 8
 
@@ -244,7 +245,7 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
     its damage that the table is registered from an older metadata file."""
     identity = identity_under(table.io)
     place = folder_identity(identity, table.location)
-    for other in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
+    for other, _ in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
         if same_table(other, table) and (
             folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
         ):
@@ -257,25 +258,21 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
-    """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out, and one that was renamed is
-    not."""
-    return _of_others(catalog, table, lambda name: _loaded(catalog, name))
+    """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out, and one that was renamed, or whose
+    name another one has now, is not."""
+    return (found for found, _ in _of_others(catalog, table, lambda name: _loaded(catalog, name)))
 
 
-def _with_leased_folders(catalog: Catalog, table: Table, now_ms: int | None = None) -> Iterator[tuple[Table, tuple[str, ...]]]:
-    """The same, with the folders whose files jobs on each table are about to commit. An import takes its lease before it looks for
-    other tables, and gives it back after its commit: so leases are looked at first, and then the table is read."""
+def _with_leased_folders(catalog: Catalog, table: Table, now_ms: int | None = None) -> Iterator[_Found]:
+    """The same, with the folders whose files jobs on each table are about to commit."""
 
-    def load(name: Identifier) -> tuple[Table, tuple[str, ...]] | None:
-        if (before := _loaded(catalog, name)) is None:
-            return None
+    def leased(other: Table) -> tuple[str, ...]:
         try:
-            leased = tuple(folder for lease in active_leases(before, now_ms) for folder in lease.folders)
+            return tuple(folder for lease in active_leases(other, now_ms) for folder in lease.folders)
         except UnsupportedError:
-            leased = ()  # Its location is in a store that this catalog's jobs do not reach.
-        return None if (now := _loaded(catalog, name)) is None else (now, leased)
+            return ()  # Its location is in a store that this catalog's jobs do not reach.
 
-    return _of_others(catalog, table, load)
+    return _of_others(catalog, table, lambda name: _loaded(catalog, name), leased)
 
 
 def _loaded(catalog: Catalog, name: Identifier) -> Table | None:
@@ -293,31 +290,59 @@ def _loaded_if_readable(catalog: Catalog, name: Identifier) -> Table | None:
         return None
 
 
-def _of_others(catalog: Catalog, table: Table, load: Callable[[Identifier], T | None]) -> Iterator[T]:
-    """What ``load`` gives of each other table. One that is renamed meanwhile may be found under neither name: so where tables can
-    be renamed, the catalog is asked again until it names none that was not looked at."""
-    seen, gone = set[Identifier](), set[Identifier]()
+def _of_others(
+    catalog: Catalog,
+    table: Table,
+    load: Callable[[Identifier], Table | None],
+    leased: Callable[[Table], tuple[str, ...]] | None = None,
+) -> Iterator[_Found]:
+    """Each other table, with the folders that its jobs have ``leased``.
+
+    A name may get another table meanwhile: one is renamed, two are swapped, or one takes the place of one that is dropped. So where
+    tables can be renamed, every name is looked at again, that of ``table`` as well, until none has a table that was not found
+    there."""
+    is_renamable = not isinstance(catalog, KeepsTablesInFolders)
+    own, holders = table.identifier[1:], dict[Identifier, Table | None]()
+
+    def look(name: Identifier) -> tuple[Table | None, _Found | None]:
+        """The table that has the name, and the same with its leased folders where it was not found there before. An import takes
+        its lease before it looks for other tables, and gives it back after its commit: so leases come first, and then the table
+        is read."""
+        before = load(name)
+        if before is None or _is_still(before, holders.get(name)) or (name == own and same_table(table, before)):
+            return before, None
+        if leased is None:
+            return before, (before, ())
+        folders = leased(before)
+        now = load(name)
+        return (None, None) if now is None else (before, (now, folders))
+
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
         for turn in count():
-            is_new = turn == 0 and not isinstance(catalog, KeepsTablesInFolders)
-            for names in _names_of_others(catalog, table.identifier[1:]):
-                left = [name for name in names if name not in seen]
-                for name, found in zip(left, threads.map(load, left), strict=True):
-                    is_new |= turn > 0 and (found is not None or name not in gone)
-                    (gone if found is None else seen).add(name)
+            is_new = turn == 0 and is_renamable
+            for names in _names(catalog, own):
+                for name, (holder, found) in zip(names, threads.map(look, names), strict=True):
+                    is_new |= turn > 0 and (found is not None or name not in holders)
+                    holders[name] = holder
                     if found is not None:
                         yield found
             if not is_new:
                 return
 
 
-def _names_of_others(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
-    """Names of the other tables, where namespaces list them all those of its own namespace first."""
+def _is_still(table: Table, holder: Table | None) -> bool:
+    """Copies of a table have its uuid, and lie elsewhere."""
+    return holder is not None and same_table(holder, table) and holder.location == table.location
+
+
+def _names(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
+    """Names of tables, where namespaces list them all those of the namespace of ``own`` first; it is not among them where it can be
+    no other table's."""
     if isinstance(catalog, KeepsTablesInFolders):
         yield [name for name in catalog.all_tables() if name != own]
         return
     for namespace in _namespaces(catalog, own[:-1]):
-        yield [name for name in _tables_in(catalog, namespace) if name != own]
+        yield _tables_in(catalog, namespace)
 
 
 def _namespaces(catalog: Catalog, first: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -3,7 +3,8 @@
 No table metadata refers to a note, so a note goes when its writer or its reader says so. A deletion note says that files of the
 table, or files beside it, are being deleted right now. An import takes its lease first and then looks for such notes; a deletion
 writes its note first and then looks for leases. So one of the two always sees the other, and no file is committed while it is being
-deleted. A note lasts for a time, so that a job that died keeps nobody waiting for ever; a living one renews it between batches."""
+deleted; nor is a table registered whose files a drop is deleting. A note lasts for a time, so that a job that died keeps nobody
+waiting for ever; a living one renews it between batches."""
 
 from __future__ import annotations
 
@@ -137,12 +138,26 @@ def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:
 def forbid_running_deletion(table: Table) -> None:
     """Raise CatalogUnavailableError while files of the table are being deleted. To be called with a lease on the files in hand, and
     with the table as it is then: its notes may lie elsewhere by now."""
-    for info in noted(table, DELETIONS):
-        if _is_in_force(table.io, info):
-            raise CatalogUnavailableError(
-                f"table {table.name}: a job is deleting files right now (note {info.location}), and files to be imported could be "
-                f"among them: try again when it has ended"
-            )
+    if (note := _running_deletion(table)) is not None:
+        raise CatalogUnavailableError(
+            f"table {table.name}: a job is deleting files right now (note {note.location}), and files to be imported could be "
+            f"among them: try again when it has ended"
+        )
+
+
+def forbid_registration_while_deleting(table: Table) -> None:
+    """Raise CatalogUnavailableError while files of a table that is to be registered are being deleted, by its drop or by a job that
+    began before. To be called when the catalog has no other name for it: a drop writes its note before the name goes."""
+    if (note := _running_deletion(table)) is not None:
+        raise CatalogUnavailableError(
+            f"table {table.name} was not registered: its files are being deleted right now, by a drop or another job (note "
+            f"{note.location}): look what is left when that has ended, or when the note runs out, at most "
+            f"{DELETION_NOTE_MS // 3_600_000} hours after the job died"
+        )
+
+
+def _running_deletion(table: Table) -> FileInfo | None:
+    return next((info for info in noted(table, DELETIONS) if _is_in_force(table.io, info)), None)
 
 
 def forbid_running_purge(io: FileIO, source: str) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from iceberg_ops.catalog import pointer
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateLocation
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, UnsupportedError
+from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
@@ -134,6 +137,42 @@ def test_a_table_is_not_registered_under_a_second_name(tmp_path: Path, has_uuid:
     assert not catalog.table_exists(COPY)
     catalog.drop_table(IDENTIFIER)
     assert live_paths(catalog.register_table(COPY, earlier.metadata_location)) == {f"{earlier.location}/data/a.parquet"}
+
+
+def test_a_table_is_not_registered_while_its_drop_deletes_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog.create_namespace(("ns",))
+    table = appended(catalog, make_table(catalog), "a")
+    real, refused = LocalFileIO.delete_many, []
+
+    def registers(io: LocalFileIO, locations: Iterable[str]) -> list[DeleteFailure]:
+        wanted = list(locations)
+        for name in (IDENTIFIER, COPY) if table.metadata_location in wanted else ():
+            with pytest.raises(CatalogUnavailableError, match=r"was not registered: its files are being deleted right now") as e:
+                catalog.register_table(name, table.metadata_location)
+            refused.append(e.value.code)
+        return real(io, wanted)
+
+    monkeypatch.setattr(LocalFileIO, "delete_many", registers)
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert refused == ["CATALOG_UNAVAILABLE"] * 2
+    with pytest.raises(CorruptTableError, match="does not exist"):
+        catalog.register_table(COPY, table.metadata_location)
+    assert not catalog.table_exists(COPY)
+
+
+def test_a_table_whose_drop_ends_while_it_is_looked_at_is_not_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog.create_namespace(("ns",))
+    table = appended(catalog, make_table(catalog), "a")
+
+    def dropped(*_: object) -> None:
+        catalog.drop_table(IDENTIFIER, purge=True)
+
+    monkeypatch.setattr(pointer, "forbid_second_name", dropped)
+    with pytest.raises(CorruptTableError, match="does not exist"):
+        catalog.register_table(COPY, table.metadata_location)
+    assert not catalog.table_exists(COPY)
 
 
 def test_a_damaged_table_is_registered_from_an_earlier_metadata_file(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +217,64 @@ def test_files_of_a_table_that_is_renamed_while_others_are_looked_at_stay(names:
     report = lake.run("remove_orphan_files", now=lambda: later(4), catalog=_Renames(lake.catalog, *names))
     assert set(report.files) == {stray}
     other.identifier = ("ns", names[-1])
+    assert other.rows() == rows
+
+
+class _Gives(Wrapped):
+    """Gives names to other tables by ``between``, once ``a`` was looked at and before ``b`` is; and by ``afterwards`` when the look
+    at the catalog's tables has ended."""
+
+    def __init__(self, inner: Any, between: Callable[[Any], None], afterwards: Callable[[Any], None]) -> None:
+        super().__init__(inner)
+        self.between, self.afterwards = [between], [afterwards]
+        self.a_looked_at, self.loads_of_a = threading.Event(), itertools.count(1)
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        is_look = threading.current_thread().name.startswith("neighbours")
+        if is_look and identifier == ("ns", "b") and self.between:
+            assert self.a_looked_at.wait(10)
+            self.between.pop()(self.inner)
+        if not is_look and not self.between and self.afterwards:
+            self.afterwards.pop()(self.inner)
+        loaded: Table = self.inner.load_table(identifier)
+        if is_look and identifier == ("ns", "a") and next(self.loads_of_a) == 2:
+            self.a_looked_at.set()
+        return loaded
+
+
+def _swap(one: str, other: str) -> Callable[[Any], None]:
+    def swap(catalog: Any) -> None:
+        for old, new in ((one, "x"), (other, one), ("x", other)):
+            catalog.rename_table(("ns", old), ("ns", new))
+
+    return swap
+
+
+def _replace_a_by_b(catalog: Any) -> None:
+    catalog.drop_table(("ns", "a"))
+    catalog.rename_table(("ns", "b"), ("ns", "a"))
+
+
+def _nothing(catalog: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("between", "afterwards", "name"),
+    [(_swap("a", "b"), _nothing, "a"), (_replace_a_by_b, _nothing, "a"), (_swap("t", "b"), _swap("t", "b"), "b")],
+    ids=["two are swapped", "one is dropped for it", "swapped with the searched one and back"],
+)
+def test_files_of_a_table_that_gets_the_name_of_another_meanwhile_stay(
+    between: Callable[[Any], None], afterwards: Callable[[Any], None], name: str
+) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    another(lake, ("ns", "a"))
+    other = another(lake, ("ns", "b"), write_data_path=f"{lake.table.location}/lent")
+    rows, stray = other.rows(), plant(lake)
+    report = lake.run("remove_orphan_files", now=lambda: later(4), catalog=_Gives(lake.catalog, between, afterwards))
+    assert set(report.files) == {stray}
+    other.identifier = ("ns", name)
     assert other.rows() == rows
 
 

@@ -75,6 +75,8 @@ class Shape:
     """Of ``THEMES``."""
     replaced: bool = field(default=False, repr=False)
     """Another engine replaces tables (CREATE OR REPLACE TABLE)."""
+    lodger: bool = field(default=False, repr=False)
+    """Of two tables the second writes its data below the location of the first."""
 
     @property
     def names(self) -> list[str]:
@@ -110,7 +112,7 @@ _ODDITIES: dict[str, float] = {
     "raises": 0.5,
 }
 
-_DRAWN_LAST = {"uuids_differ": 0.15, "replaced": 0.05}
+_DRAWN_LAST = {"uuids_differ": 0.15, "replaced": 0.05, "lodger": 0.4}
 
 
 def draw(rng: random.Random) -> Shape:
@@ -132,8 +134,11 @@ def draw(rng: random.Random) -> Shape:
     taken = {"spelled": "plain", "aliases": ()} if "store" in THEMES[theme][0] else {}
     found = replace(shape, theme=theme, **THEMES[theme][0], **taken)
     # Drawn from the rest, so that the seeds of other worlds stay theirs.
-    last = {"uuids_differ": random.Random(repr(found)), "replaced": random.Random(f"replaced {rng.getstate()[1][0]}")}
-    return replace(found, **{name: last[name].random() < share for name, share in _DRAWN_LAST.items()})
+    last = {name: random.Random(f"{name} {rng.getstate()[1][0]}") for name in _DRAWN_LAST}
+    last["uuids_differ"] = random.Random(repr(found))
+    drawn: dict[str, Any] = {name: last[name].random() < share for name, share in _DRAWN_LAST.items()}
+    drawn["lodger"] &= found.tables > 1
+    return replace(found, **drawn, theme="names" if drawn["lodger"] else theme)
 
 
 ALL_NAMES = frozenset(

@@ -58,6 +58,8 @@ def make_world_table(world: World, name: str) -> None:
     }
     if shape.store == "disk" and shape.spelled != "plain":
         properties["write.data.path"] = storage.spell(f"{storage.warehouse}/ns/{name}/data", shape.spelled)
+    if shape.lodger and name == "u":
+        properties["write.data.path"] = f"{location[:-1]}t/lent"
     if shape.rolled:
         properties["commit.manifest.target-size-bytes"] = "1"
     if shape.short_log:

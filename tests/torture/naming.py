@@ -21,8 +21,11 @@ def rename_and_back(world: World, w: Writer) -> None:
 
 
 def rename(world: World, w: Writer, old: str, new: str) -> None:
+    table = next((t for t in world.tables.values() if t.location == world.pointers.get(old)), None)
     try:
         w.catalog.rename_table(("ns", old), ("ns", new))
+        if table is not None and len(table.models) > 1:
+            world.seen("renamed beside a branch")
     except (BadInputError, RetryableError) as e:
         world.count("errors", type(e).__name__)
 

@@ -168,6 +168,7 @@ def clean_up(world: World) -> None:
         kept = {world.storage.identity(f.file_path) for report in reports for f in (*report.skipped, *report.failures)}
         loaded, identity = load(world, table), world.storage.identity
         known = {identity(f) for f in (*reachable_files(loaded), f"{loaded.location}/metadata/version-hint.text")}
+        known |= {f for other in world.tables.values() for f in other.needed}
         left = [f for f in map(identity, world.storage.below(loaded.location)) if f not in known | kept]
         assert not left, f"files that belong to nothing, and were not reported: {left}"
 

@@ -48,6 +48,8 @@ Drawn = Callable[[TableMetadata], tuple[TableUpdate, ...]]
 def replace_table(world: World, w: Writer) -> None:
     w.branch = MAIN
     table = world.load(w)
+    if len(world.of(table).models) > 1:
+        world.seen("replaced beside a branch")
     dice = world.random.random
     kind: IcebergType | None = None if dice() < 0.15 else LONG if dice() < 0.6 else STRING
     layouts = [name for name, fields in PARTITIONS.items() if kind is not None or all(source != 4 for source, _, _ in fields)]

@@ -26,6 +26,8 @@ SIGHTS = frozenset(
         "an equality delete of an older spec",
         "data of several specs",
         "delete manifests rolled",
+        "renamed beside a branch",
+        "replaced beside a branch",
         "upgraded with others at work",
     }
 )

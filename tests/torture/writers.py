@@ -248,6 +248,8 @@ def kinds_in(world: World) -> dict[str, float]:
 def begin(world: World, kind: str | None = None, branch: str | None = None, name: str | None = None) -> Writer:
     if kind is None:
         weights = THEMES[world.shape.theme][1]
+        if weights and world.shape.lodger:
+            weights = {**weights, "orphans": 4}
         if weights and world.shape.replaced:
             weights = {**weights, **{kind: weight for kind, (weight, _) in replacement.KINDS.items()}}
         weights = weights or kinds_in(world)
