@@ -16,13 +16,21 @@ from pathlib import Path
 import pytest
 
 import iceberg_ops.commit
+from iceberg_ops.errors import ValidationError
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(iceberg_ops.commit.__path__[0])
 MUTATION = "ICEBERG_OPS_MUTATION"
 """Environment of the child: module, line of the raise."""
-REFUSALS = ("ValidationError", "conflict")
 SAMPLED = 3
+
+
+def kinds(error: type[Exception]) -> set[str]:
+    """The names of an error and of every kind of it."""
+    return {error.__name__}.union(*map(kinds, error.__subclasses__()))
+
+
+REFUSALS = {"conflict", *kinds(ValidationError)}
 
 OPERATIONS, JAVA_REFS, SCENARIOS = (
     "commit/test_operations.py", "commit/test_java_refs_and_expiry.py", "commit/test_conflicts.py::test_scenario"
@@ -45,7 +53,7 @@ HELD = {
     "cherry_pick:no_former_columns:0": "commit/test_replaced_tables.py",
     "cherry_pick:no_replaced_rows:0": f"{OPERATIONS}::test_a_partition_overwrite_is_not_picked_over_rows_that_came_meanwhile",
     "committer:_check_same_table:0": OPERATIONS,
-    "expire_snapshots:ExpireSnapshots.removals:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
+    "expire_snapshots:ExpireSnapshots.decided:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
     "history:History._readable_snapshots:0": "commit/test_replaced_tables.py",
     "history:History.snapshots:0": SCENARIOS,
     "manifest_filter:DataRemoval.goes:0": SCENARIOS,
