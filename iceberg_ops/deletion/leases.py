@@ -40,9 +40,9 @@ _LONGEST_NAME = 80
 class Lease:
     """What one run needs.
 
-    ``holder`` is the job's run key, ``instance`` this run of it. ``marks`` are texts that the locations of its uncommitted files
-    hold (an operation id, say); ``folders`` are folders whose files it is about to commit. Times are milliseconds since the
-    epoch."""
+    ``holder`` is the job's run key, ``instance`` this run of it, ``action`` what it does (empty: not known). ``marks`` are texts
+    that the locations of its uncommitted files hold (an operation id, say); ``folders`` are folders whose files it is about to
+    commit. Times are milliseconds since the epoch."""
 
     holder: str
     snapshot_id: int | None
@@ -50,6 +50,7 @@ class Lease:
     marks: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     instance: str = field(default_factory=lambda: str(uuid.uuid4()))
+    action: str = ""
 
     def is_active(self, now_ms: int) -> bool:
         return now_ms < self.expires_at_ms
@@ -164,6 +165,7 @@ def _parsed(data: bytes) -> Lease | None:
             marks=_texts(found, "marks"),
             folders=_texts(found, "folders"),
             instance=found.maybe("instance", as_text) or "",
+            action=found.maybe("action", as_text) or "",
         )
         return None if found.extra() else lease
     except CorruptTableError:

@@ -35,6 +35,7 @@ from iceberg_ops.actions.groups.group_failures import consequence_of, ending_of,
 from iceberg_ops.actions.groups.group_plans import F, FailedGroup, FinishedGroup, GroupPlan, GroupStrategy
 from iceberg_ops.actions.groups.group_record import SETTLED, GroupRecord
 from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.other_runs import tell_of_other_runs
 from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, Findings, NothingToDo, PartiallyCommitted, Result
 from iceberg_ops.actions.run.staged_files import delete_leftovers, delete_staged
 from iceberg_ops.config.options import ProgressOptions
@@ -71,6 +72,7 @@ class GroupCommits(Generic[F]):
         Raises the first error where nothing could be committed, CommitFailedError for too many failed commits, and what ends a run:
         VerificationError, CommitStateUnknownError, interrupts."""
         with self._run.lease(plan.snapshot_id):
+            tell_of_other_runs(self._run)
             self._record.count(dict.fromkeys(zeros, 0))
             in_batches = progress.partial_progress and plan.groups  # Dangling deletes alone are one commit.
             end = self._partially(plan, progress) if in_batches else self._at_once(plan)

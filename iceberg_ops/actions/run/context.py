@@ -186,6 +186,7 @@ class Run:
                 marks=(self.lease_mark,),
                 folders=folders,
                 instance=instance,
+                action=self.job.job,
             )
             return pinned.table, lease
 
