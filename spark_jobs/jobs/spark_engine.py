@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.rows.changed_rows import Matched
+from iceberg_ops.actions.rows.changed_rows import CopyWork
 from iceberg_ops.actions.rows.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec, RowChange
@@ -111,11 +111,9 @@ class SparkEvaluator:
     def merge_changes(self, statement: Statement, change: RowChange) -> RowChanges:
         return merge_changes(self._spark(statement.run), statement, change)
 
-    def copy_without(
-        self, statement: Statement, matched: Matched, context: WriteContext, staged: Sequence[DataFile]
-    ) -> list[DataFile]:
+    def copy(self, statement: Statement, work: CopyWork, context: WriteContext) -> list[DataFile]:
         run, read = statement.run, copy_context(statement.run.table.metadata)
-        return rewrite_without(self.session, matched, read, context, run.table.io.properties, run.operation_id, staged)
+        return rewrite_without(self.session, work, read, context, run.table.io.properties, run.operation_id)
 
     def _spark(self, run: Run) -> SparkRun:
         refuse_own_columns(run.table.schema)

@@ -15,8 +15,9 @@ import numpy as np
 from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
+from iceberg_ops.actions.rows.changed_rows import CopyWork
 from iceberg_ops.data.columns.read_context import ReadContext
-from iceberg_ops.data.rewriting.copy_without import CopyCounts, Positions, check_counts, copy_without
+from iceberg_ops.data.rewriting.copy_without import CopyCounts, Positions, check_counts, copy_without, place_of, take_in
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import IcebergOpsError, error_of_code
@@ -25,32 +26,30 @@ from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.serde.json.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.partitioning import PartitionSpec
 from spark_jobs.runners.changes import task_number
 from spark_jobs.runners.staged_leftovers import without_leftovers
 from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
 
-Gone = Positions | BitMap64
-
 
 def rewrite_without(
     session: SparkSession,
-    tasks: Sequence[tuple[FileScanTask, Gone]],
+    work: CopyWork,
     read: ReadContext,
     write: WriteContext,
     io_properties: Mapping[str, str],
     operation_id: str,
-    staged: Sequence[DataFile] = (),
 ) -> list[DataFile]:
-    """New files with the rows of ``tasks`` but for the given positions, beside those that the operation has ``staged``.
+    """New files with the rows of ``work``, beside those that the operation has staged.
 
     Raises VerificationError when rows kept plus rows dropped do not equal rows read. On any error, and of attempts that did not
     count (retries, speculation), what was written here is deleted.
     """
-    if not tasks:
+    if not work.matched:
         return []
-    bins = _bins(tasks, max(1, min(len(tasks), 2 * task_slots(session))))
+    bins = _bins(work, write.spec, max(1, min(len(work.matched), 2 * task_slots(session))))
     run = _rewriter(read.to_json(), write.to_json(), dict(io_properties), operation_id)
 
     def rewritten() -> list[DataFile]:
@@ -60,8 +59,7 @@ def rewrite_without(
             if "error" in answer:
                 raise error_of_code(*answer["error"])
         counts = CopyCounts(sum(a["read"] for a in answers), sum(a["dropped"] for a in answers))
-        asked = sum(len(positions) for _, positions in tasks)
-        check_counts(counts, asked=asked, written=sum(f.record_count for f in files))
+        check_counts(counts, asked=work.rows_that_go, written=sum(f.record_count for f in files))
         return files
 
     return without_leftovers(
@@ -71,7 +69,7 @@ def rewrite_without(
         operation_id,
         rewritten,
         _paths,
-        before=_paths(staged),
+        before=_paths(work.staged),
     )
 
 
@@ -79,12 +77,24 @@ def _paths(files: Sequence[DataFile]) -> list[str]:
     return [f.file_path for f in files]
 
 
-def _bins(tasks: Sequence[tuple[FileScanTask, Gone]], count: int) -> list[str]:
-    bins = spread(tasks, count, lambda found: found[0].data_file.file_size_in_bytes)
+def _bins(work: CopyWork, spec: PartitionSpec, count: int) -> list[str]:
+    """The work of each task. A file is taken in where the fewest bytes of its partition are copied, so that it is no file more."""
+    bins = [part for part in spread(work.matched, count, lambda found: found[0].data_file.file_size_in_bytes) if part]
+    loads = [sum(task.data_file.file_size_in_bytes for task, _ in part) for part in bins]
+    new: list[list[DataFile]] = [[] for _ in bins]
+    for file in work.taken_in:
+        copied = [i for i, part in enumerate(bins) if any(place_of(t.data_file, spec) == place_of(file, spec) for t, _ in part)]
+        least = min(copied, key=loads.__getitem__)
+        new[least].append(file)
+        loads[least] += file.file_size_in_bytes
     return [
-        json.dumps([(task_to_dict(task), BitMap64(positions).serialize().hex()) for task, positions in part])
-        for part in bins
-        if part
+        json.dumps(
+            {
+                "files": [(task_to_dict(task), BitMap64(positions).serialize().hex()) for task, positions in part],
+                "taken-in": [data_file_to_dict(file) for file in files],
+            }
+        )
+        for part, files in zip(bins, new, strict=True)
     ]
 
 
@@ -95,13 +105,15 @@ def _rewriter(
         begin_task()
         io = load_file_io(io_properties)
         context = ReadContext.from_json(read_json)
-        for work in works:
+        for found in works:
+            work = json.loads(found)
             write = WriteContext.from_json(write_json)
             writer = PartitionedWriter(write, io, operation_id=operation_id, task_id=task_number())
             try:
                 counts = CopyCounts()
                 with typed_limits():
-                    copy_without(_places(json.loads(work)), context, io, writer, counts)
+                    copy_without(_places(work["files"]), context, io, writer, counts)
+                    take_in(map(data_file_from_dict, work["taken-in"]), context, io, writer, counts)
                     files = [data_file_to_dict(f) for f in writer.close()]
                 yield {"files": files, "read": counts.read, "dropped": counts.dropped}
             except IcebergOpsError as e:
@@ -114,7 +126,7 @@ def _rewriter(
     return rewrite
 
 
-def _places(work: list[list[Any]]) -> Iterator[tuple[FileScanTask, Positions]]:
-    for task, positions_hex in work:
+def _places(files: list[list[Any]]) -> Iterator[tuple[FileScanTask, Positions]]:
+    for task, positions_hex in files:
         positions = BitMap64.deserialize(bytes.fromhex(positions_hex))
         yield task_from_dict(task), np.fromiter(positions, dtype=np.int64, count=len(positions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import date
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import DataError, OptionError, SchemaError, WhereError
-from iceberg_ops.scan.planning import Scan
+from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import MONTH
@@ -103,6 +104,17 @@ def test_update_can_move_a_row_to_another_partition(filled: Place, mode: str) ->
     filled.run("update", "t", where="id = 4", change=RowChange(mode=mode, set={"day": "DATE '2030-12-31'"}))
     assert [r for r in filled.rows("t") if r["id"] == 4] == [{**ROWS[4], "day": date(2030, 12, 31)}]
     assert len(filled.rows("t")) == len(ROWS)
+
+
+def test_copy_on_write_leaves_no_more_files_in_a_partition_than_it_found(filled: Place) -> None:
+    def files() -> dict[tuple[Any, ...], int]:
+        return dict(Counter(task.data_file.partition for task in plan(filled.table("t"), Scan()).tasks))
+
+    before = files()
+    filled.run("update", "t", where="id IN (1, 2, 8)", change=RowChange(mode="copy-on-write", set={"amount": "amount + 1"}))
+    assert files() == before
+    changed = [{**r, "amount": r["amount"] + 1} if r["id"] in (1, 2, 8) and r["amount"] is not None else r for r in ROWS]
+    assert by_id(filled.rows("t")) == changed
 
 
 CLAUSES = [

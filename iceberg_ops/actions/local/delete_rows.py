@@ -97,7 +97,7 @@ class DeleteRows:
             isolation=self.isolation,
             conflict_filter=where,
             operation_id=operation_id,
-            copy=lambda matched, context, _: copied(table, operation_id, matched, context),
+            copy=lambda work, context: copied(table, operation_id, work, context),
             granularity=self.granularity,
             fields=self._fields,
         )

@@ -16,7 +16,7 @@ from iceberg_ops.actions.local.local_update import update_changes
 from iceberg_ops.actions.local.local_upsert import write_upserts
 from iceberg_ops.actions.local.set_values import refuse_opaque_parts
 from iceberg_ops.actions.local.source_files import write_source
-from iceberg_ops.actions.rows.changed_rows import Matched
+from iceberg_ops.actions.rows.changed_rows import CopyWork
 from iceberg_ops.actions.rows.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import TEXT_FORMATS, JobSpec, RowChange
@@ -81,7 +81,5 @@ class LocalEvaluator:
     def merge_changes(self, statement: Statement, change: RowChange) -> RowChanges:
         return merge_changes(statement, change)
 
-    def copy_without(
-        self, statement: Statement, matched: Matched, context: WriteContext, staged: Sequence[DataFile]
-    ) -> list[DataFile]:
-        return copied(statement.run.table, statement.run.operation_id, matched, context)
+    def copy(self, statement: Statement, work: CopyWork, context: WriteContext) -> list[DataFile]:
+        return copied(statement.run.table, statement.run.operation_id, work, context)

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from iceberg_ops.actions.rows.changed_rows import Matched, as_array, row_count
+from iceberg_ops.actions.rows.changed_rows import CopyWork, Matched, as_array
 from iceberg_ops.actions.rows.row_engine import RowChanges, Statement
 from iceberg_ops.data.arrow.stored_texts import column_without_utf8
 from iceberg_ops.data.reading.reader import read_task
-from iceberg_ops.data.rewriting.copy_without import CopyCounts, check_counts, copy_context, copy_without
+from iceberg_ops.data.rewriting.copy_without import CopyCounts, check_counts, copy_context, copy_without, take_in
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError
@@ -92,15 +92,17 @@ def in_file(task: FileScanTask, positions: Positions) -> Callable[[int], str]:
     return lambda row: f"the row at position {positions[row]} of {task.file_path}"
 
 
-def copied(table: Table, operation_id: str, matched: Matched, context: WriteContext) -> list[DataFile]:
-    """New files with the rows of the files of ``matched`` but for those. Raises VerificationError where they do not add up."""
+def copied(table: Table, operation_id: str, work: CopyWork, context: WriteContext) -> list[DataFile]:
+    """New files with the rows of ``work``. Raises VerificationError where they do not add up."""
     writer = PartitionedWriter(context, table.io, operation_id=operation_id, task_id=_COPIES)
     counts = CopyCounts()
     try:
-        places = ((task, as_array(positions)) for task, positions in matched)
-        copy_without(places, copy_context(table.metadata), table.io, writer, counts)
+        places = ((task, as_array(positions)) for task, positions in work.matched)
+        read = copy_context(table.metadata)
+        copy_without(places, read, table.io, writer, counts)
+        take_in(work.taken_in, read, table.io, writer, counts)
         files = list(writer.close())
-        check_counts(counts, asked=row_count(matched), written=sum(f.record_count for f in files))
+        check_counts(counts, asked=work.rows_that_go, written=sum(f.record_count for f in files))
     except BaseException:
         writer.abort()
         raise

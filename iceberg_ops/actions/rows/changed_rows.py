@@ -17,10 +17,12 @@ from pyroaring import BitMap64
 from iceberg_ops.actions.rows.row_commits import RowFields
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta
-from iceberg_ops.config.properties import WriteMode
+from iceberg_ops.config.properties import TARGET_FILE_SIZE_BYTES, WriteMode
 from iceberg_ops.config.row_options import Isolation
+from iceberg_ops.data.rewriting.copy_without import taken_in
 from iceberg_ops.data.writing.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.live_entries import with_other_entries
@@ -33,8 +35,24 @@ Positions = npt.NDArray[np.int64] | BitMap64
 """Distinct positions of rows in a data file."""
 Matched = Sequence[tuple[FileScanTask, Positions]]
 """Tasks with the positions of their rows that go."""
-Copy = Callable[[Matched, WriteContext, Sequence[DataFile]], list[DataFile]]
-"""Gives new files with the other rows of the tasks' files, beside those that are staged; nothing is left of a call that raises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWork:
+    """What copy-on-write has to write: the rows of the files of ``matched`` but for those, and every row of ``taken_in``, some of
+    the files that the statement has ``staged`` for its new rows."""
+
+    matched: Matched
+    taken_in: Sequence[DataFile] = ()
+    staged: Sequence[DataFile] = ()
+
+    @property
+    def rows_that_go(self) -> int:
+        return row_count(self.matched)
+
+
+Copy = Callable[[CopyWork, WriteContext], list[DataFile]]
+"""Gives the new files of a copy; nothing is left of a call that raises."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +83,8 @@ class ChangedRows:
         return with_other_entries(matched, self.found.tasks, identity_under(self.table.io), np.empty(0, np.int64))
 
     def operation(self, matched: Matched, staged: list[DataFile], *, reads_table: bool = False) -> RowDelta | OverwriteFiles:
-        """``staged`` are the files of the rows that come; every file written here is added to it, also by a call that fails.
+        """``staged`` are the files of the rows that come; every file written here is added to it, also by a call that fails. Files
+        that copies have taken in are deleted and no longer in it.
 
         ``reads_table`` as in ``RowDelta``. Raises VerificationError where rows of a copy do not add up.
         """
@@ -75,7 +94,15 @@ class ChangedRows:
             whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in matched]
             # The other rows keep their lineage in v3.
             context = replace(self.context, row_lineage=self.table.metadata.format_version >= 3)
-            staged += self.copy(whole, context, tuple(staged))
+            small = taken_in(
+                staged,
+                ((task, len(positions)) for task, positions in whole),
+                context.spec,
+                TARGET_FILE_SIZE_BYTES.of(context.properties),
+            )
+            staged += self.copy(CopyWork(matched=whole, taken_in=small, staged=tuple(staged)), context)
+            discard_own(self.table.io, (file.file_path for file in small))
+            staged[:] = [file for file in staged if file not in small]
             return OverwriteFiles(
                 added=tuple(staged),
                 removed=tuple(task.data_file for task, _ in matched),

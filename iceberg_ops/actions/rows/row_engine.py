@@ -32,7 +32,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from iceberg_ops.actions.rows.changed_rows import Matched
+from iceberg_ops.actions.rows.changed_rows import CopyWork, Matched
 from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec, RowChange
@@ -151,11 +151,9 @@ class RowEvaluator(Protocol):
         and ``write_source`` do. Where ``repeated`` is an error of the statement, it is the caller's."""
         ...
 
-    def copy_without(
-        self, statement: Statement, matched: Matched, context: WriteContext, staged: Sequence[DataFile]
-    ) -> list[DataFile]:
-        """New files with the rows of the files of ``matched`` but for those, beside the ``staged`` ones of the statement. Raises
-        VerificationError where rows read, dropped and written do not add up."""
+    def copy(self, statement: Statement, work: CopyWork, context: WriteContext) -> list[DataFile]:
+        """New files with the rows of ``work``, beside the statement's staged ones. Raises VerificationError where rows read,
+        dropped and written do not add up."""
         ...
 
 

@@ -97,5 +97,5 @@ def _changed(statement: Statement, rows: RowEvaluator) -> ChangedRows:
         operation_id=statement.run.operation_id,
         granularity=statement.options.delete_granularity,
         fields=row_fields(statement.run),
-        copy=partial(rows.copy_without, statement),
+        copy=partial(rows.copy, statement),
     )

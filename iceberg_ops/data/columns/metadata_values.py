@@ -1,7 +1,7 @@
 """Metadata columns of rows that were read (spec: "Reserved Field IDs", "Row Lineage").
 
 A stored ``_row_id`` or ``_last_updated_sequence_number`` is given out as it is; null inherits from the file. A file without
-``first_row_id`` has no lineage: both columns are null (LINEAGE-06).
+``first_row_id`` has no lineage: both columns are null (LINEAGE-06). Of a file that is not committed yet they are what is stored.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def with_metadata_columns(
 def _column(
     f: NestedField, positions: npt.NDArray[np.int64], task: FileScanTask, context: ReadContext, stored: pa.Array | None
 ) -> pa.Array:
+    if context.is_of_uncommitted_files and f.field_id in _LINEAGE:
+        return stored
     first = task.data_file.first_row_id
     if first is None and f.field_id in _LINEAGE:
         return pa.nulls(len(positions), pa.int64())

@@ -48,6 +48,8 @@ class ReadContext:
     format_version: int = 3
     value_schema: Schema | None = None
     """Whose types partition values are in (see ``TableMetadata.schema_of_values``); None: those of the newest schema."""
+    is_of_uncommitted_files: bool = False
+    """Row lineage is given out as it is stored: a null gets its value when the file is committed. Not in ``to_json``."""
 
     @classmethod
     def for_table(
@@ -73,6 +75,10 @@ class ReadContext:
         if twice := [f.name for i, f in enumerate(chosen) if f in chosen[:i]]:
             raise SchemaError(f"column {twice[0]!r} is chosen twice: a column can be shown once")
         return replace(self, projected=Schema(StructType(chosen), self.table_schema.schema_id))
+
+    def of_uncommitted_files(self) -> ReadContext:
+        """The same for files that are written and not committed yet."""
+        return replace(self, is_of_uncommitted_files=True)
 
     def _column(self, name: str) -> NestedField:
         found = self.table_schema.find(name, case_sensitive=False)

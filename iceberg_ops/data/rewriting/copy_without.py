@@ -2,12 +2,16 @@
 
 What is read has the deletes of each file applied already. Rows read, dropped and written are counted, and must add up before
 anything is committed (``check_counts``).
+
+The new rows of a statement are in files of their own, which are small where few rows change. A copy takes such files in
+(``taken_in``), so that a statement does not leave more small files than it found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +24,16 @@ from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
+from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import StructType
 
 Positions = npt.NDArray[np.int64]
+SMALL_FILE_RATIO = 0.75
+"""A file below this part of the target size is small: rewrite_data_files would rewrite it (its min-file-size-bytes)."""
 
 
 @dataclass(slots=True)
@@ -57,6 +65,29 @@ def copy_without(
             counts.dropped += batch.num_rows - kept.num_rows
             if kept.num_rows:
                 writer.write(check_stored(kept, stored, task.file_path))
+
+
+def take_in(files: Iterable[DataFile], read: ReadContext, io: FileIO, writer: PartitionedWriter, counts: CopyCounts) -> None:
+    """Write every row of ``files``, which are not committed, as they are stored. Raises as ``copy_without`` does."""
+    nothing = np.empty(0, np.int64)
+    tasks = ((FileScanTask(file, sequence_number=0), nothing) for file in files)
+    copy_without(tasks, read.of_uncommitted_files(), io, writer, counts)
+
+
+def taken_in(
+    new: Iterable[DataFile], copied: Iterable[tuple[FileScanTask, int]], spec: PartitionSpec, target_size: int
+) -> list[DataFile]:
+    """Which of the ``new`` files, that are written in ``spec``, copies take in: those below three quarters of ``target_size``
+    bytes, in a partition of which a copy has rows. ``copied`` are the files copied, each with how many of its rows go."""
+    places = {place_of(task.data_file, spec) for task, gone in copied if task.record_count > gone}
+    return [f for f in new if f.file_size_in_bytes < SMALL_FILE_RATIO * target_size and place_of(f, spec) in places]
+
+
+def place_of(file: DataFile, spec: PartitionSpec) -> tuple[Any, ...] | None:
+    """The partition in ``spec`` that all rows of ``file`` are in; None where its own spec does not tell."""
+    if not spec.fields:
+        return ()
+    return tuple(file.partition) if file.spec_id == spec.spec_id else None
 
 
 def check_counts(counts: CopyCounts, *, asked: int, written: int) -> None:
