@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -75,7 +76,7 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
         _drop_unread(target, e, as_json)
         return
     if purge and not yes:
-        click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
+        _ask_to_purge(target)
         check_same_table(table, catalog.load_table(table.identifier[1:]))  # another may have taken its name meanwhile
     found = catalog.drop_table(table.identifier[1:], purge=purge)
     undo = ["iceberg-ops", "register", target, table.metadata_location]
@@ -88,6 +89,16 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
             click.echo(f"{target}: dropped; {counted(len(found.deleted), 'file')} deleted{stay}")
         else:
             click.echo(f"{target}: dropped; its files stay. To undo: {shlex.join(undo)}")
+
+
+def _ask_to_purge(target: str) -> None:
+    try:
+        click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        raise OptionError(f"drop --purge asks before it deletes {target}, and standard input gave no yes: give --yes") from None
 
 
 def _drop_unread(target: str, why: CorruptTableError, as_json: bool) -> None:

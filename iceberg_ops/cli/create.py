@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from iceberg_ops.cli.completion import table_argument
-from iceberg_ops.cli.target import find_catalog_of, json_option, parse_options
-from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
+from iceberg_ops.cli.target import ensure_namespace, find_catalog_of, json_option, parse_options
+from iceberg_ops.errors import CorruptTableError, OptionError
 
 if TYPE_CHECKING:
     from iceberg_ops.cli.column_definitions import ColumnDefinition, SortKey, TransformTerm
@@ -62,11 +62,7 @@ def create(
     set_properties = parse_options(properties, "--property")
     check_properties(set_properties, schema)
     catalog, name = find_catalog_of(target)
-    if create_namespace:
-        try:
-            catalog.namespace_properties(name[:-1])
-        except NoSuchNamespaceError:
-            catalog.create_namespace(name[:-1])
+    ensure_namespace(catalog, target, name[:-1], create=create_namespace)
     table = catalog.create_table(name, schema, spec=spec, sort_order=order, location=location, properties=set_properties)
     with output_of_done_work():
         show_table(target, table.metadata, as_json, "created")

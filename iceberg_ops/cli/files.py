@@ -32,6 +32,7 @@ def files(
 ) -> None:
     """List the data files a scan reads, each with its deletes."""
     from iceberg_ops.scan.planning import Scan, plan
+    from iceberg_ops.table.inspection import partition_row
 
     table = open_table(target, locations)
     scan = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
@@ -44,12 +45,12 @@ def files(
     rows = [
         {
             "file": d["file_path"].removeprefix(table.metadata.location).lstrip("/"),
-            "partition": partition_text(d["partition"]) or None,
+            "partition": partition_text(partition_row(found.table, task.spec_id, task.data_file.partition)) or None,
             "records": d["record_count"],
             "bytes": d["file_size_in_bytes"],
             "deletes": len(d["deletes"]),
         }
-        for d in documents
+        for d, task in zip(documents, found.tasks, strict=True)
     ]
     print_rows(rows, title=f"{target}: {counted(len(rows), 'data file')}", empty=f"{target}: no data files")
 

@@ -11,8 +11,7 @@ import sys
 import click
 
 from iceberg_ops.cli.completion import table_argument
-from iceberg_ops.cli.target import find_catalog_of, json_option, parse_options
-from iceberg_ops.errors import NoSuchNamespaceError
+from iceberg_ops.cli.target import ensure_namespace, find_catalog_of, json_option, parse_options
 
 
 @click.command()
@@ -60,11 +59,7 @@ def import_folder(
 
     catalog, name = find_catalog_of(target)
     folder = absolute_under(catalog.io, folder).rstrip("/")
-    if create_namespace:
-        try:
-            catalog.namespace_properties(name[:-1])
-        except NoSuchNamespaceError:
-            catalog.create_namespace(name[:-1])
+    ensure_namespace(catalog, target, name[:-1], create=create_namespace)
     set_properties = parse_options(properties, "--property")
     check_values(set_properties)
     told = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | set_properties

@@ -44,7 +44,7 @@ def print_report(report: ActionReport) -> None:
 
 
 def _heading(report: ActionReport) -> str:
-    parts = [f"{step.name} {step.duration_ms} ms" + (f" ({step.detail})" if step.detail else "") for step in report.steps]
+    parts = [f"{step.name} {_took(step.duration_ms)}" + (f" ({step.detail})" if step.detail else "") for step in report.steps]
     if report.snapshot_ids:
         label = "snapshot" if len(report.snapshot_ids) == 1 else "snapshots"
         parts.append(f"{label} " + ", ".join(map(str, report.snapshot_ids)))
@@ -53,6 +53,16 @@ def _heading(report: ActionReport) -> str:
     if report.lane_reason:
         parts.append(f"lane {report.lane} ({report.lane_reason})")
     return "; ".join(parts) or "nothing was done"
+
+
+def _took(ms: int) -> str:
+    """``8 ms``, ``1.9 s``, ``2 min 5 s``, ``3 h 10 min``: short, to what still matters."""
+    if ms < 1000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _print_counts(console: Console, report: ActionReport) -> None:

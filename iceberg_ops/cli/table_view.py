@@ -9,6 +9,7 @@ import click
 from iceberg_ops.cli.output import print_json
 
 if TYPE_CHECKING:
+    from iceberg_ops.spec.sorting import SortField
     from iceberg_ops.spec.table_metadata import TableMetadata
 
 
@@ -37,7 +38,9 @@ def show_table(target: str, metadata: TableMetadata, as_json: bool, what: str) -
     name_of = metadata.all_fields_by_id
     parts = [f"{p.name} = {p.transform}({name_of[p.source_id].name})" for p in metadata.spec.fields]
     click.echo(f"  partitioned by {', '.join(parts) or 'nothing'}")
-    keys = [
-        f"{k.transform}({name_of[k.source_id].name}) {k.direction.value} {k.null_order.value}" for k in metadata.sort_order.fields
-    ]
+    keys = [f"{_term(k, name_of[k.source_id].name)} {k.direction.value} {k.null_order.value}" for k in metadata.sort_order.fields]
     click.echo(f"  ordered by {', '.join(keys) or 'nothing'}")
+
+
+def _term(key: SortField, column: str) -> str:
+    return column if key.transform.is_identity else f"{key.transform}({column})"

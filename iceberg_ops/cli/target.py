@@ -19,7 +19,7 @@ import click
 from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.config.secrets import is_secret
 from iceberg_ops.config.table_name import TableName
-from iceberg_ops.errors import NoSuchTableError, OptionError
+from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, OptionError
 
 if TYPE_CHECKING:
     from iceberg_ops.catalog.catalog import Catalog
@@ -119,6 +119,18 @@ def open_in_catalog(target: str) -> tuple[Catalog, Table]:
 
     catalog, identifier = find_catalog_of(target)
     return catalog, load_named(catalog, identifier)
+
+
+def ensure_namespace(catalog: Catalog, target: str, namespace: tuple[str, ...], *, create: bool) -> None:
+    """Create the namespace of a new table where it is missing and ``create`` says so. Raises NoSuchNamespaceError."""
+    try:
+        catalog.namespace_properties(namespace)
+    except NoSuchNamespaceError as e:
+        if not create:
+            raise NoSuchNamespaceError(
+                f"{e}: give --create-namespace, or run iceberg-ops namespace {target.rpartition('.')[0]} --create"
+            ) from None
+        catalog.create_namespace(namespace)
 
 
 def find_catalog_of(target: str) -> tuple[Catalog, tuple[str, ...]]:

@@ -11,6 +11,7 @@ import click
 from iceberg_ops.config.actions import ACTIONS
 
 _SOURCES = "--from"
+_SNAPSHOT = "--snapshot-id"
 _EXTRA = re.compile(r"extra arguments? \((.*)\)")
 
 
@@ -23,6 +24,8 @@ def usage_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
     if isinstance(error, click.NoSuchOption):
         return _of_option(error.option_name, ctx, arguments)
     named = _EXTRA.search(error.message)
+    if named and _SNAPSHOT in _names(ctx) and named[1].isdigit():
+        return f": a snapshot is named by {_SNAPSHOT} {named[1]}"
     if named and _SOURCES in _names(ctx):
         extra = [a for a in arguments if a in named[1].split()] or ["PATH"]
         return f": rows come from {_SOURCES}, so {' '.join(f'{_SOURCES} {shlex.quote(a)}' for a in extra)}"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_ops.config.options import NO_LIMIT, RewriteDataFilesOptions
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.locations import Identity, identity_under, location_identity
@@ -337,7 +338,7 @@ class _Planner:
             partition=partition,
             partition_path=path,
             tasks=(),
-            reason=", ".join(f"{n} files {words[cause]}" for cause, n in causes.items()),
+            reason=", ".join(f"{counted(n, 'file')} {words[cause]}" for cause, n in causes.items()),
             input_bytes=0,
             estimated_bytes=0,
             expected_output_files=0,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_ops.config.options import NO_LIMIT, RewritePositionDeleteFilesOptions, SizeOptions
+from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.properties import DELETE_GRANULARITY
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.locations import identity_under
@@ -147,7 +148,7 @@ def _verdict(
     if convert:
         return f"{len(run)} position delete files become deletion vectors", ""
     if sizes.rewrite_all:
-        return f"{len(run)} files by rewrite-all", ""
+        return f"{counted(len(run), 'file')} by rewrite-all", ""
     total = sum(d.data_file.file_size_in_bytes for d in run)
     if len(run) < 2 or (len(run) < sizes.min_input_files and total <= sizes.target_file_size_bytes):
         return "", f"its partition has {len(run)} candidates, fewer than min-input-files {sizes.min_input_files}"

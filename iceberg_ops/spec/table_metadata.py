@@ -129,7 +129,9 @@ class TableMetadata:
         try:
             return self.snapshots_by_id[snapshot_id]
         except KeyError:
-            raise NoSuchSnapshotError(f"table {self.location} has no snapshot {snapshot_id}") from None
+            raise NoSuchSnapshotError(
+                f"table {self.location} has no snapshot {snapshot_id} (iceberg-ops inspect TABLE snapshots lists them)"
+            ) from None
 
     def ref(self, name: str) -> SnapshotRef | None:
         """The branch or tag of that name; ``main`` also where only current-snapshot-id says so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,24 @@ def test_a_purge_says_which_files_stay(cli: Cli, prod: Callable[[], list[str]], 
     assert (said["dropped"], said["purged"], len(said["files-left"])) == (True, False, 1)
     assert Path(said["files-left"][0].removeprefix("file://")).exists()
     assert prod() == ["broken"]
+
+
+def test_a_purge_without_an_answer_says_how_to_give_it(
+    cli: Cli, prod: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    refused = cli("drop", "prod.a.t", "--purge")
+    assert refused.err.splitlines()[-1] == (
+        "error: BAD_OPTION: drop --purge asks before it deletes prod.a.t, and standard input gave no yes: give --yes"
+    )
+    assert "t" in prod()
+
+
+def test_a_missing_namespace_says_how_to_create_it(cli: Cli, prod: Callable[[], list[str]]) -> None:
+    refused = cli("create", "prod.new.t", "id int").err
+    assert refused.endswith("has no namespace new: give --create-namespace, or run iceberg-ops namespace prod.new --create\n")
+    assert cli("namespace", "prod.new", "--create").code == 0
+    assert cli("create", "prod.new.t", "id int").code == 0
 
 
 def test_a_table_that_took_the_name_while_the_question_was_open_is_not_purged(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from iceberg_ops.cli import output
 from iceberg_ops.cli.ages import age_text, parse_age
 from iceberg_ops.cli.output import print_rows
+from iceberg_ops.cli.report_view import _took
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.plurals import counted
@@ -85,3 +88,20 @@ def test_values_do_not_steer_the_terminal_and_wide_texts_have_room(capsys: pytes
     assert "\x07" not in shown
     assert "東京東京" in shown
     assert "\\x1b[31mred\\x07" in shown
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0 ms"), (999, "999 ms"), (1854, "1.9 s"), (59_900, "59.9 s"), (125_400, "2 min 5 s"), (11_400_000, "3 h 10 min")],
+)
+def test_the_time_of_a_step_is_short(ms: int, text: str) -> None:
+    assert _took(ms) == text
+
+
+def test_files_show_partitions_as_people_write_them(cli: Cli) -> None:
+    cli("create", "lake.ns.t", "id int, at timestamp_ntz", "--partitioned-by", "months(at)")
+    source = Path(os.environ["ICEBERG_OPS_CATALOGS"]).with_name("rows.csv")
+    source.write_text("id,at\n1,2026-07-04 08:00:00\n")
+    assert cli("append", "lake.ns.t", "--from", str(source), "--lane", "local").code == 0
+    assert "at_month=2026-07" in cli("files", "lake.ns.t").out
+    assert cli("files", "lake.ns.t", "--json").json[0]["partition"] == {"at_month": 678}

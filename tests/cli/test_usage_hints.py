@@ -12,6 +12,7 @@ from iceberg_ops.cli.main import run
     [
         (["append", "lake.web.t", "a b.csv", "c.csv"], "(a b.csv c.csv): rows come from --from, so --from c.csv"),
         (["upsert", "lake.web.t", "a.csv"], "extra argument (a.csv): rows come from --from, so --from a.csv"),
+        (["rollback", "lake.web.t", "42"], "extra argument (42): a snapshot is named by --snapshot-id 42"),
         (["append", "lake.web.t", "--path", "a.csv"], "No such option '--path'. Rows come from --from PATH."),
         (["append", "lake.web.t", "--bad-records", "fail"], "It is an option of the job: --option bad-records=VALUE"),
         (["run", "expire-snapshots", "lake.web.t", "--retain_last=1"], "It is an option of the job: --option retain-last=VALUE"),
