@@ -40,7 +40,7 @@ from iceberg_ops.io.locations import (
 )
 from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders, former_locations, imported_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
-from iceberg_ops.table.same_table import same_table, share_a_snapshot
+from iceberg_ops.table.same_table import same_origin, same_table, share_a_snapshot
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
     for other, leased in _with_leased_folders(catalog, table):
-        is_same = same_table(other, table)
+        is_same = same_origin(other, table)
         if is_same and own[0] == place == folder_identity(identity, other.location):
             uuid = f"uuid {other.metadata.table_uuid}" if other.metadata.table_uuid else "by its history"
             raise SharedTableError(f"table {other.name} is the same table ({uuid}; it was registered twice, or copied)")
@@ -246,7 +246,7 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
     identity = identity_under(table.io)
     place = folder_identity(identity, table.location)
     for other, _ in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
-        if same_table(other, table) and (
+        if same_origin(other, table) and (
             folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
         ):
             uuid = f" (uuid {other.metadata.table_uuid})" if other.metadata.table_uuid else ""
@@ -331,7 +331,7 @@ def _of_others(
 
 
 def _is_still(table: Table, holder: Table | None) -> bool:
-    """Copies of a table have its uuid, and lie elsewhere."""
+    """Whether it is the table that had the name when it was looked at before."""
     return holder is not None and same_table(holder, table) and holder.location == table.location
 
 
