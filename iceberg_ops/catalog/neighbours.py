@@ -27,7 +27,7 @@ from itertools import count
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
-from iceberg_ops.deletion.leases import active_leases
+from iceberg_ops.deletion.leases import REGISTRATION, active_leases
 from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, NoSuchTableError, SharedTableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import (
@@ -237,14 +237,16 @@ def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
     )
 
 
-def forbid_second_name(catalog: Catalog, table: Table) -> None:
-    """Raise UnsupportedError where the catalog has the table ``table`` under another name, with the same files: jobs on each name
-    would delete what only the other one's snapshots refer to. A copy at another location, with paths of its own, is another table.
+def forbid_second_name(catalog: Catalog, table: Table) -> list[Table]:
+    """The catalog's tables whose folders lie in those of ``table``, or around them. Raises UnsupportedError where the catalog has
+    it under another name, with the same files: jobs on each name would delete what only the other one's snapshots refer to. A copy
+    at another location, with paths of its own, is another table.
 
     Reads every table of the catalog. One that cannot be read is passed over: no job deletes files of it either, and it may be for
     its damage that the table is registered from an older metadata file."""
     identity = identity_under(table.io)
-    place = folder_identity(identity, table.location)
+    place, found = folder_identity(identity, table.location), list[Table]()
+    own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
     for other, _ in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
         if same_origin(other, table) and (
             folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
@@ -255,6 +257,10 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
                 f"two names would delete files that the other one needs. Drop that name without purge first; or keep an earlier "
                 f"state by a tag; or copy the rows into a new table"
             )
+        theirs = [folder_identity(identity, folder) for folder in (*folders_of(other), *former_folders(other))]
+        if any(_overlap(one, two) for one in own for two in theirs):
+            found.append(other)
+    return found
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
@@ -268,7 +274,8 @@ def _with_leased_folders(catalog: Catalog, table: Table, now_ms: int | None = No
 
     def leased(other: Table) -> tuple[str, ...]:
         try:
-            return tuple(folder for lease in active_leases(other, now_ms) for folder in lease.folders)
+            leases = (lease for lease in active_leases(other, now_ms) if lease.action != REGISTRATION)
+            return tuple(folder for lease in leases for folder in lease.folders)
         except UnsupportedError:
             return ()  # Its location is in a store that this catalog's jobs do not reach.
 

@@ -26,8 +26,8 @@ from iceberg_ops.catalog.base import (
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.neighbours import forbid_second_name
 from iceberg_ops.catalog.outcomes import Tried, nothing_published, reason, unknown_if_it_fails, unknown_once_tried, unknown_outcome
+from iceberg_ops.catalog.registration import announced
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
-from iceberg_ops.deletion.notes import forbid_registration_while_deleting
 from iceberg_ops.errors import (
     AlreadyExistsError,
     CatalogUnavailableError,
@@ -91,12 +91,12 @@ class PointerCatalog(BaseCatalog):
         metadata = read_metadata(self.io, metadata_location)
         forbid_relative(self.io, metadata.location, f"{metadata_location}: its table location")
         registered = self._table(identifier, metadata, metadata_location)
-        forbid_second_name(cast("Catalog", self), registered)
-        forbid_registration_while_deleting(registered)
-        read_metadata(self.io, metadata_location)  # A drop that has ended in between has taken it away, last of all.
-        with unknown_once_tried(f"registering table {'.'.join(identifier)}") as tried:
-            self._insert(identifier, metadata_location, "registering", tried)
-            return registered
+        around = forbid_second_name(cast("Catalog", self), registered)
+        with announced(registered, around):
+            read_metadata(self.io, metadata_location)  # A drop that has ended in between has taken it away, last of all.
+            with unknown_once_tried(f"registering table {'.'.join(identifier)}") as tried:
+                self._insert(identifier, metadata_location, "registering", tried)
+                return registered
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         self._location_of(old)
