@@ -4,11 +4,15 @@ account, and nothing that was planned on the original is committed to the copy."
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
@@ -19,6 +23,7 @@ from iceberg_ops.commit.protocol.ledger import LEDGER_SIZE
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion.gate import delete_unreferenced
 from iceberg_ops.errors import CommitStateUnknownError, IncompleteError, ValidationError
+from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.metadata_files import ledger_files
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
@@ -245,6 +250,24 @@ def test_a_note_of_an_earlier_release_is_believed_where_the_log_has_what_its_wri
     gone = {s.manifest_list for s in table.metadata.snapshots} - {s.manifest_list for s in after.metadata.snapshots}
     assert resume_expiry(catalog, after).finished == (known == "the log")
     assert {catalog.io.exists(location or "") for location in gone} == {known != "the log"}
+
+
+def test_a_copied_folder_in_the_place_of_the_original_gets_no_commit_though_its_version_has_the_same_name(tmp_path: Path) -> None:
+    """A filesystem catalog counts the names of versions."""
+    clock = count(1_000).__next__
+    catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=f"{tmp_path}/wh", sleep=lambda _: None, clock=clock)
+    catalog.create_namespace(("ns",))
+    folder, original_folder, copied_folder = (Path(make_table(catalog).location), tmp_path / "original", tmp_path / "copy")
+    shutil.copytree(folder, copied_folder)
+    append(catalog, IDENTIFIER, "a")
+    table = catalog.load_table(IDENTIFIER)
+    folder.rename(original_folder)
+    copied_folder.rename(folder)
+    append(catalog, IDENTIFIER, "x")
+    assert catalog.load_table(IDENTIFIER).metadata_location == table.metadata_location
+    with pytest.raises(ValidationError, match="is not the one this work was planned on: its"):
+        commit(catalog, table, UpdateProperties(updates={"a": "b"}), just_loaded=True, sleep=lambda _: None)
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {f"{folder}/data/x"}
 
 
 def test_a_copy_does_not_delete_the_file_in_which_the_original_remembers_run_keys() -> None:
