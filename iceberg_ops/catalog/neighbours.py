@@ -269,6 +269,17 @@ def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
     return (found for found, _ in _of_others(catalog, table, lambda name: _loaded(catalog, name)))
 
 
+def is_under_another_name(catalog: Catalog, table: Table, is_meant: Callable[[Table], bool]) -> bool:
+    """Whether another name of the catalog has a table that ``is_meant``: before a commit counts as refused because the table
+    ``table`` does not have it. What was registered twice may have exchanged its names since, and nothing in its metadata says so.
+
+    Reads every table of the catalog, but for those that cannot be read. Raises CatalogUnavailableError."""
+    if isinstance(catalog, KeepsTablesInFolders):
+        return False
+    others = _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name))
+    return any(same_origin(other, table) and is_meant(other) for other, _ in others)
+
+
 def _with_leased_folders(catalog: Catalog, table: Table, now_ms: int | None = None) -> Iterator[_Found]:
     """The same, with the folders whose files jobs on each table are about to commit."""
 

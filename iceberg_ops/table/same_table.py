@@ -11,7 +11,8 @@ the copy does not show has happened. So ``difference`` also looks at history and
 - Where the metadata log of one has the other, they are of one table, wherever that has moved.
 - Where neither shows it (a log keeps few files), the place decides: a table moves by a commit, which records its former location.
 
-A state that both a table and its copy came of belongs to either of them: nothing in metadata tells these two apart.
+A state that both a table and its copy came of belongs to either of them: nothing in metadata tells these two apart. Where a swap
+without an answer is looked up, other names of the catalog are looked at as well (``neighbours.is_under_another_name``).
 
 A v1 table may have no uuid, and get one by any commit: then history alone must show that one state came of the other. Where it does
 not, the two are taken for different tables: a commit is refused and files are kept.

@@ -22,7 +22,7 @@ from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.commit.protocol.ledger import LEDGER_SIZE
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion.gate import delete_unreferenced
-from iceberg_ops.errors import CommitStateUnknownError, IncompleteError, ValidationError
+from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, IncompleteError, ValidationError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.metadata_files import ledger_files
 from iceberg_ops.table.reachable import reachable_files
@@ -160,6 +160,34 @@ def test_a_swap_without_an_answer_is_not_looked_up_in_the_copy(copied: Copied, l
     catalog = diverged(copied, logged)
     with pytest.raises(CommitStateUnknownError, match="the outcome is unknown after"):
         append(ExchangesNames(catalog, answers=False), IDENTIFIER, "new", run_key="k")
+    assert any(path.endswith("/new") for path in live_paths(catalog.load_table(COPY)))
+    assert lost(catalog, COPY) == []
+
+
+@pytest.mark.parametrize("lost_by", ["the catalog", "the store of pointers"])
+def test_a_swap_without_an_answer_is_looked_for_under_other_names_before_it_counts_as_refused(
+    lost_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is registered twice in the state on which the commit builds: only that state is in either history."""
+    catalog = original("100")
+    registered(catalog, catalog.load_table(IDENTIFIER))
+    swap, swaps = catalog._swap_pointer, list[str]()
+
+    def without_answer(identifier: tuple[str, ...], expected: str, new: str) -> bool:
+        done = swap(identifier, expected, new)
+        swaps.append(new)
+        if len(swaps) == 1:
+            exchange_names(catalog)
+            append(catalog, IDENTIFIER, "w")
+            raise CatalogUnavailableError("no answer")
+        return done
+
+    committed_by: Any = ExchangesNames(catalog, answers=False)
+    if lost_by == "the store of pointers":
+        monkeypatch.setattr(catalog, "_swap_pointer", without_answer)
+        committed_by = catalog
+    with pytest.raises(CommitStateUnknownError):
+        append(committed_by, IDENTIFIER, "new", run_key="k")
     assert any(path.endswith("/new") for path in live_paths(catalog.load_table(COPY)))
     assert lost(catalog, COPY) == []
 

@@ -9,7 +9,8 @@
    find a file, where the table has moved on since it was loaded: an expiry may have deleted the file rightly.
 4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing, and nor
    does a copy of the table. So each look is compared with the latest state that was seen (``table.same_table``). It counts
-   as failed only when the branch has moved on without us, so that our swap cannot succeed any more; as long as it might, nothing
+   as failed only when the branch has moved on without us, so that our swap cannot succeed any more, and no other name of the
+   catalog has our snapshot (a table that was registered twice, and its names exchanged); as long as it might, nothing
    is swapped again and nothing is deleted. From the call of the swap until its answer is dealt with, every exception is an unknown
    outcome: an interrupt, a lack of memory, an error of the look-up.
 5. Files that losing attempts wrote are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does
@@ -26,6 +27,7 @@ from itertools import count
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.neighbours import is_under_another_name
 from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
 from iceberg_ops.commit.protocol.ledger import ledger_entry
 from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
@@ -245,8 +247,8 @@ class _Loop:
             try:
                 table = self._load()
                 self._check_same_table(table)
-                is_out = _can_not_happen_any_more(table, staged) or _is_anothers(table, staged, self.operation.run)
                 is_in = self._is_in(table, staged)
+                is_out = not is_in and self._is_out(table, staged)
             except Exception as e:  # noqa: BLE001 - a look that fails proves nothing
                 log.warning("status check %d of %s: %s", check, self._name, e)
                 is_in, is_out, seen = False, False, f"; the last one: {e}"
@@ -300,6 +302,17 @@ class _Loop:
             return self.operation.in_force(self.prepared, table)
         except (TerminalError, BadInputError):
             return False
+
+    def _is_out(self, table: Table, staged: StagedCommit) -> bool:
+        """Whether the swap certainly did nothing, and never will."""
+        if not (_can_not_happen_any_more(table, staged) or _is_anothers(table, staged, self.operation.run)):
+            return False
+        mine = {update.snapshot.snapshot_id for update in staged.updates if isinstance(update, AddSnapshot)}
+
+        def has_mine(other: Table) -> bool:
+            return not mine.isdisjoint(other.metadata.snapshots_by_id)
+
+        return not (mine and is_under_another_name(self.catalog, table, has_mine))
 
     def _clean(self, *, keep: Iterable[str], after: BaseException | None = None) -> None:
         """Delete what was written and is not kept; what the gate keeps is left to the orphan job."""
