@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.actions.groups import data_file_groups
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.expiry import expire, resume_expiry, write_intent
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
@@ -29,6 +31,7 @@ from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 from tests.actions.lake import make_lake, numbered
 from tests.actions.test_housekeeping import later
+from tests.actions.test_rewrite_data_files import Meddling, Once, small_files
 from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
 from tests.catalog.wrappers import Wrapped
 
@@ -233,6 +236,28 @@ def test_an_orphan_removal_whose_table_gives_its_name_to_a_copy_while_it_lists_r
     with pytest.raises(ValidationError, match=r"is another table now: its .*; no file was deleted"):
         lake.run("remove_orphan_files", now=lambda: later(9))
     assert before <= {info.location for info in catalog.io.list_prefix(lake.table.location)}
+
+
+def test_groups_that_met_a_conflict_are_not_planned_again_on_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake()
+    small_files(lake)
+    catalog: Any = lake.catalog
+    registered(catalog, lake.table)
+    lake.append(numbered(0, 1))
+    append(catalog, COPY, "x")
+    append(catalog, COPY, "y")
+    before = catalog.load_table(COPY)
+    plan_again = data_file_groups._DataFileStrategy.plan_again
+
+    def exchanged(strategy: Any, conflicted: Any) -> Any:
+        exchange_names(catalog)
+        return plan_again(strategy, conflicted)
+
+    monkeypatch.setattr(data_file_groups._DataFileStrategy, "plan_again", exchanged)
+    removed = Once(lambda: commit(catalog, lake.table, DeleteFiles(paths=(lake.tasks()[0].file_path,))))
+    with pytest.raises(ValidationError, match="is another table now"):
+        lake.run("rewrite_data_files", runner=Meddling(removed))
+    assert catalog.load_table(IDENTIFIER).metadata_location == before.metadata_location
 
 
 @every_copy
