@@ -281,7 +281,7 @@ def _remove(run: Run, current: Table, locations: Sequence[str], delete: Delete, 
         run.outcome.list_files(gone)
         run.outcome.metrics[metric] += len(gone)
 
-    done = delete_unreferenced(run.table, reload, locations, proven_for=current.metadata, delete=recording(delete, on_gone))
+    done = delete_unreferenced(current, reload, locations, proven_for=current.metadata, delete=recording(delete, on_gone))
     for kept in done.kept:
         _keep(run, Skipped(kept.location, kept.reason))
     for failure in done.failures:

@@ -46,11 +46,11 @@ from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table.metadata_files import read_metadata
 from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import all_files
+from iceberg_ops.table.same_table import difference
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -76,13 +76,10 @@ def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
     return CommitFailedError(f"table {'.'.join(identifier)} changed while it was being dropped: look at it and drop it again")
 
 
-def _check_same_table(table: Table, current: TableMetadata) -> None:
+def _check_same_table(table: Table, current: Table) -> None:
     """Prevents a commit to another table that took the name meanwhile, whatever the commit itself requires."""
-    if table.metadata.table_uuid and not same_uuid(current.table_uuid, table.metadata.table_uuid):
-        raise CommitFailedError(
-            f"table {'.'.join(table.identifier[1:])} is another one now: its uuid is {current.table_uuid}, was "
-            f"{table.metadata.table_uuid}"
-        )
+    if (why := difference(table, current)) is not None:
+        raise CommitFailedError(f"table {'.'.join(table.identifier[1:])} is another one now: {why}")
 
 
 def metadata_version(location: str) -> int:
@@ -219,7 +216,7 @@ class BaseCatalog(ABC):
             return self._created(identifier, created)
         with nothing_published(f"{what} could not be read"):
             location, current = self._current(identifier, table)
-        _check_same_table(table, current)
+        _check_same_table(table, self._table(identifier, current, location))
         with nothing_published(f"{what} could not be changed"):
             updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
             if updated is current:

@@ -48,7 +48,7 @@ from iceberg_ops.errors import (
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
-from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
+from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_head_from_json, metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
@@ -125,16 +125,16 @@ class FileSystemCatalog(FolderNamespaces):
             return False
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
-        """After another engine dropped and made a table, locations come again. So the file is looked at again: under the same uuid
-        a
-        version is created once, so its metadata is what was read from there before."""
-        uuid = table.metadata.table_uuid
+        """After another engine dropped and made a table, and where a copied folder takes the place of the original, locations come
+        again. So the file is looked at again: the metadata is what was read from there before where uuid and time are."""
         try:
             data = self.io.read(location)
         except FileNotFoundError:
             raise CommitFailedError(f"{location} is gone: the table was dropped, or its versions were cleaned, just now") from None
-        if uuid and location == table.metadata_location and same_uuid(table_uuid_from_json(data, location), uuid):
-            return table.metadata
+        known, head = table.metadata, metadata_head_from_json(data, location)
+        is_known = location == table.metadata_location and head.last_updated_ms == known.last_updated_ms
+        if is_known and known.table_uuid and same_uuid(head.table_uuid, known.table_uuid):
+            return known
         return metadata_from_json(data, location)
 
     def _versions(self, identifier: Identifier) -> TableVersions:

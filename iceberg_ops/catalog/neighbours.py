@@ -27,7 +27,7 @@ from itertools import count
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
-from iceberg_ops.deletion.leases import active_leases
+from iceberg_ops.deletion.leases import REGISTRATION, active_leases
 from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, NoSuchTableError, SharedTableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import (
@@ -40,7 +40,7 @@ from iceberg_ops.io.locations import (
 )
 from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders, former_locations, imported_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
-from iceberg_ops.table.same_table import same_table, share_a_snapshot
+from iceberg_ops.table.same_table import same_origin, same_table, share_a_snapshot
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
     for other, leased in _with_leased_folders(catalog, table):
-        is_same = same_table(other, table)
+        is_same = same_origin(other, table)
         if is_same and own[0] == place == folder_identity(identity, other.location):
             uuid = f"uuid {other.metadata.table_uuid}" if other.metadata.table_uuid else "by its history"
             raise SharedTableError(f"table {other.name} is the same table ({uuid}; it was registered twice, or copied)")
@@ -237,16 +237,18 @@ def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
     )
 
 
-def forbid_second_name(catalog: Catalog, table: Table) -> None:
-    """Raise UnsupportedError where the catalog has the table ``table`` under another name, with the same files: jobs on each name
-    would delete what only the other one's snapshots refer to. A copy at another location, with paths of its own, is another table.
+def forbid_second_name(catalog: Catalog, table: Table) -> list[Table]:
+    """The catalog's tables whose folders lie in those of ``table``, or around them. Raises UnsupportedError where the catalog has
+    it under another name, with the same files: jobs on each name would delete what only the other one's snapshots refer to. A copy
+    at another location, with paths of its own, is another table.
 
     Reads every table of the catalog. One that cannot be read is passed over: no job deletes files of it either, and it may be for
     its damage that the table is registered from an older metadata file."""
     identity = identity_under(table.io)
-    place = folder_identity(identity, table.location)
+    place, found = folder_identity(identity, table.location), list[Table]()
+    own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
     for other, _ in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
-        if same_table(other, table) and (
+        if same_origin(other, table) and (
             folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
         ):
             uuid = f" (uuid {other.metadata.table_uuid})" if other.metadata.table_uuid else ""
@@ -255,6 +257,10 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
                 f"two names would delete files that the other one needs. Drop that name without purge first; or keep an earlier "
                 f"state by a tag; or copy the rows into a new table"
             )
+        theirs = [folder_identity(identity, folder) for folder in (*folders_of(other), *former_folders(other))]
+        if any(_overlap(one, two) for one in own for two in theirs):
+            found.append(other)
+    return found
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
@@ -263,12 +269,24 @@ def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
     return (found for found, _ in _of_others(catalog, table, lambda name: _loaded(catalog, name)))
 
 
+def is_under_another_name(catalog: Catalog, table: Table, is_meant: Callable[[Table], bool]) -> bool:
+    """Whether another name of the catalog has a table that ``is_meant``: before a commit counts as refused because the table
+    ``table`` does not have it. What was registered twice may have exchanged its names since, and nothing in its metadata says so.
+
+    Reads every table of the catalog, but for those that cannot be read. Raises CatalogUnavailableError."""
+    if isinstance(catalog, KeepsTablesInFolders):
+        return False
+    others = _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name))
+    return any(same_origin(other, table) and is_meant(other) for other, _ in others)
+
+
 def _with_leased_folders(catalog: Catalog, table: Table, now_ms: int | None = None) -> Iterator[_Found]:
     """The same, with the folders whose files jobs on each table are about to commit."""
 
     def leased(other: Table) -> tuple[str, ...]:
         try:
-            return tuple(folder for lease in active_leases(other, now_ms) for folder in lease.folders)
+            leases = (lease for lease in active_leases(other, now_ms) if lease.action != REGISTRATION)
+            return tuple(folder for lease in leases for folder in lease.folders)
         except UnsupportedError:
             return ()  # Its location is in a store that this catalog's jobs do not reach.
 
@@ -331,7 +349,7 @@ def _of_others(
 
 
 def _is_still(table: Table, holder: Table | None) -> bool:
-    """Copies of a table have its uuid, and lie elsewhere."""
+    """Whether it is the table that had the name when it was looked at before."""
     return holder is not None and same_table(holder, table) and holder.location == table.location
 
 

@@ -4,7 +4,8 @@ The next metadata is written under a fresh name, then the pointer is moved from 
 location is unique and a pointer never returns to an old one, asking twice for the same swap is safe: it can succeed only once. So a
 store that did not answer is asked again; the same holds for the drop and the rename of a pointer that is at one location. A swap
 counts as refused only where that is certain: the store said so at the first try, it was not reached at any, or the metadata log
-shows another file after the old one. Whatever else goes wrong once a change of the pointer was tried, its outcome is unknown.
+shows another file after the old one, and no other name of the catalog has a table with ours. Whatever else goes wrong once a change
+of the pointer was tried, its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from iceberg_ops.catalog.base import (
     now_ms,
 )
 from iceberg_ops.catalog.catalog import Catalog, Identifier
-from iceberg_ops.catalog.neighbours import forbid_second_name
+from iceberg_ops.catalog.neighbours import forbid_second_name, is_under_another_name
 from iceberg_ops.catalog.outcomes import Tried, nothing_published, reason, unknown_if_it_fails, unknown_once_tried, unknown_outcome
+from iceberg_ops.catalog.registration import announced
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
-from iceberg_ops.deletion.notes import forbid_registration_while_deleting
 from iceberg_ops.errors import (
     AlreadyExistsError,
     CatalogUnavailableError,
@@ -40,6 +41,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative, identity_under
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import new_metadata_location, read_metadata, write_metadata
+from iceberg_ops.table.reachable import metadata_files
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -91,12 +93,12 @@ class PointerCatalog(BaseCatalog):
         metadata = read_metadata(self.io, metadata_location)
         forbid_relative(self.io, metadata.location, f"{metadata_location}: its table location")
         registered = self._table(identifier, metadata, metadata_location)
-        forbid_second_name(cast("Catalog", self), registered)
-        forbid_registration_while_deleting(registered)
-        read_metadata(self.io, metadata_location)  # A drop that has ended in between has taken it away, last of all.
-        with unknown_once_tried(f"registering table {'.'.join(identifier)}") as tried:
-            self._insert(identifier, metadata_location, "registering", tried)
-            return registered
+        around = forbid_second_name(cast("Catalog", self), registered)
+        with announced(registered, around):
+            read_metadata(self.io, metadata_location)  # A drop that has ended in between has taken it away, last of all.
+            with unknown_once_tried(f"registering table {'.'.join(identifier)}") as tried:
+                self._insert(identifier, metadata_location, "registering", tried)
+                return registered
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         self._location_of(old)
@@ -253,13 +255,18 @@ class PointerCatalog(BaseCatalog):
             if found is None or found == new:
                 return None if found is None else True
             identity = identity_under(self.io)
-            passed = {identity(place) for place in (*(e.metadata_file for e in read_metadata(self.io, found).metadata_log), found)}
+            table = self._table(identifier, read_metadata(self.io, found), found)
+            passed = {identity(place) for place in metadata_files(table)}
+            if identity(new) in passed or identity(expected) not in passed:
+                return True if identity(new) in passed else None
+
+            def was_there(other: Table) -> bool:
+                return identity(new) in {identity(place) for place in metadata_files(other)}
+
+            return None if is_under_another_name(cast("Catalog", self), table, was_there) else False
         except (IcebergOpsError, OSError) as e:
             log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), new, e)
             return None
-        if identity(new) in passed:
-            return True
-        return False if identity(expected) in passed else None
 
     def _pointer_or_none(self, identifier: Identifier) -> str | None:
         try:

@@ -25,7 +25,7 @@ from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
-from iceberg_ops.serde.json.metadata_json import table_uuid_from_json
+from iceberg_ops.serde.json.metadata_json import metadata_head_from_json
 from iceberg_ops.spec.table_uuid import uuid_key
 from iceberg_ops.table.metadata_files import hinted_version, read_metadata
 from iceberg_ops.table.same_table import share_a_snapshot
@@ -128,7 +128,7 @@ class TableVersions:
             raise
         except OSError as e:
             raise failure_of(e, location, "metadata file") from e
-        return uuid_key(table_uuid_from_json(data, location))
+        return uuid_key(metadata_head_from_json(data, location).table_uuid)
 
     def mark_dropped(self, uuid: str, mark: DropMark, *, again: bool = False) -> bool:
         """From now on no version of the table counts. False where it was marked before, by somebody else. ``again``: by the caller,

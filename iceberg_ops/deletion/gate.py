@@ -2,7 +2,7 @@
 
 The table is loaded afresh from its catalog for every deletion. The proof ends, and nothing is deleted, where
 
-- the name belongs to another table now, or to none (another uuid: two tables may swap names while a job runs);
+- the name belongs to another table now, a copy of the table among them, or to none (two tables may swap names while a job runs);
 - a lease in force covers the file, or names a snapshot that the table no longer has: its job may still read it;
 - the catalog's answer is older than what the caller has seen of the table;
 - any retained snapshot, statistics entry or metadata log entry refers to the file (``references``);
@@ -27,7 +27,7 @@ from iceberg_ops.deletion.references import references, without_referenced
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, NoSuchTableError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.same_table import same_table
+from iceberg_ops.table.same_table import difference
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def delete_unreferenced(
 ) -> Deletion:
     """Delete those ``candidates`` that the table as it is now does not refer to.
 
-    ``table`` is the table as the caller knows it. ``proven_for`` is a state of it that is known not to refer to any candidate.
+    ``table`` is the table as the caller saw it last. ``proven_for`` is a state of it that is known not to refer to any candidate.
     Raises CorruptTableError and CatalogUnavailableError where the proof cannot be made; nothing is deleted then.
     """
     found = list(candidates)
@@ -121,12 +121,12 @@ def discard_staged(
 def check_same_table(table: Table, now: Table) -> None:
     """Raise ValidationError where ``now``, which was loaded under the name of ``table``, is another table (two tables swapped
     names)."""
-    if not same_table(table, now):
-        raise ValidationError(f"{_another_table(table, now)}; no file was deleted")
+    if (why := difference(table, now)) is not None:
+        raise ValidationError(f"{_another_table(table, why)}; no file was deleted")
 
 
-def _another_table(table: Table, now: Table) -> str:
-    return f"{table.name} is another table now: its uuid is {now.metadata.table_uuid}, was {table.metadata.table_uuid}"
+def _another_table(table: Table, why: str) -> str:
+    return f"{table.name} is another table now: {why}"
 
 
 def outcome_unknown(error: BaseException | None) -> CommitStateUnknownError | None:
@@ -159,8 +159,8 @@ class _Proof:
             now = self.reload()
         except NoSuchTableError as e:
             return [], _kept(found, f"the table is gone: {e}")
-        if not same_table(self.table, now):
-            return [], _kept(found, _another_table(self.table, now))
+        if (why := difference(self.table, now)) is not None:
+            return [], _kept(found, _another_table(self.table, why))
         if is_older(now, self.table):
             return [], _kept(found, "the catalog answered with an older state of the table")
         self.table = now  # Where leases lie may have changed as well.

@@ -31,6 +31,8 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 FOLDER = "iceberg-ops/leases"
+REGISTRATION = "register"
+"""The action of a lease that tells jobs of one table of the folders of another one, which is being registered."""
 UNREADABLE_MS = 24 * 3600 * 1000
 """How long after its last change a lease that cannot be read protects everything."""
 _LONGEST_NAME = 80

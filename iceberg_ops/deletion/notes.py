@@ -145,14 +145,18 @@ def forbid_running_deletion(table: Table) -> None:
         )
 
 
-def forbid_registration_while_deleting(table: Table) -> None:
-    """Raise CatalogUnavailableError while files of a table that is to be registered are being deleted, by its drop or by a job that
-    began before. To be called when the catalog has no other name for it: a drop writes its note before the name goes."""
-    if (note := _running_deletion(table)) is not None:
+def forbid_registration_while_deleting(table: Table, reached: Table) -> None:
+    """Raise CatalogUnavailableError while files of a ``table`` that is to be registered may be deleted by jobs of the table
+    ``reached``: its own, by its drop or by a job that began before, or those of a table in whose folder its files lie. To be called
+    when the catalog has no other name for it (a drop writes its note before the name goes), and with a lease at the other table in
+    hand."""
+    if (note := _running_deletion(reached)) is not None:
+        whose = "its files are being deleted right now, by a drop or another job"
+        if reached is not table:
+            whose = f"a job is deleting files of table {reached.name} right now, and its own lie in or around a folder of that"
         raise CatalogUnavailableError(
-            f"table {table.name} was not registered: its files are being deleted right now, by a drop or another job (note "
-            f"{note.location}): look what is left when that has ended, or when the note runs out, at most "
-            f"{DELETION_NOTE_MS // 3_600_000} hours after the job died"
+            f"table {table.name} was not registered: {whose} (note {note.location}): look what is left when that has ended, or "
+            f"when the note runs out, at most {DELETION_NOTE_MS // 3_600_000} hours after the job died"
         )
 
 

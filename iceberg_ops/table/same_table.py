@@ -1,37 +1,178 @@
 """Whether two states that were loaded under one name are states of one table.
 
-A table keeps its uuid (spec: "table-uuid"), in whatever case a writer spells it. In v1 it may have none, and get one by any commit:
-then its history must show that one state came of the other. Where neither does, the two are taken for different tables: a commit is
-refused and files are kept.
+A table keeps its uuid (spec: "table-uuid"), in whatever case a writer spells it; but so does a copy of it: a folder that was
+copied, a metadata file that was registered twice, paths that were rewritten for another place. A copy may take the table's name
+while a job runs. What the job knows of its table is wrong for the copy then: files that the copy lacks are live, and a swap that
+the copy does not show has happened. So ``difference`` also looks at history and place:
+
+- Two states whose histories part are of two tables: after the last file that both metadata logs have, each goes on with files of
+  its own; or each has another snapshot of one sequence number. One commit of a writer that logs no file looks like a parting, too:
+  it is none where the snapshot that came last is there.
+- Where the metadata log of one has the other, they are of one table, wherever that has moved.
+- Where neither shows it (a log keeps few files), the place decides: a table moves by a commit, which records its former location.
+
+A state that both a table and its copy came of belongs to either of them: nothing in metadata tells these two apart. Where a swap
+without an answer is looked up, other names of the catalog are looked at as well (``neighbours.is_under_another_name``).
+
+A v1 table may have no uuid, and get one by any commit: then history alone must show that one state came of the other. Where it does
+not, the two are taken for different tables: a commit is refused and files are kept.
+
+``same_origin`` is the wider question, whether one may be a copy of the other: then they may need the same files.
 """
 
 from __future__ import annotations
 
-from iceberg_ops.io.locations import identity_under
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import Identity, coarse_identity, folder_identity, identity_under
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid
+from iceberg_ops.table.own_folders import former_locations
 from iceberg_ops.table.table import Table
 
-_File = tuple[str, int]
-"""Identity of a metadata file, and when it was last updated: a filesystem catalog counts its names, so that another table may have
-had the same file."""
+LoggedFile = tuple[str, int]
+"""A metadata file, and when it was last updated: a filesystem catalog counts its names, so that another table may have had the same
+file."""
 _Snapshot = tuple[int, int, str | None, tuple[str, ...] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTrace:
+    """What tells a state of a table from states of other tables. ``location`` None: it is not known. ``files``: those of its
+    metadata log, and its own, the last. ``snapshots``: the ids of its snapshots by their sequence numbers. ``snapshot_ids``: those
+    of all, as far as they are known, the last added last."""
+
+    uuid: str
+    location: str | None
+    former_locations: tuple[str, ...] = ()
+    files: tuple[LoggedFile, ...] = ()
+    snapshots: Mapping[int, frozenset[int]]
+    snapshot_ids: tuple[int, ...] = ()
+
+
+def trace_of(table: Table) -> TableTrace:
+    """What is known of the state. A staged table has no file yet."""
+    metadata = table.metadata
+    log = [(entry.metadata_file, entry.timestamp_ms) for entry in metadata.metadata_log]
+    own = [(table.metadata_location, metadata.last_updated_ms)] if table.metadata_location else []
+    return TableTrace(
+        uuid=metadata.table_uuid,
+        location=metadata.location,
+        former_locations=tuple(former_locations(table)),
+        files=(*log, *own),
+        snapshots=ids_by_sequence_number((s.sequence_number, s.snapshot_id) for s in metadata.snapshots),
+        snapshot_ids=tuple(s.snapshot_id for s in metadata.snapshots),
+    )
+
+
+def ids_by_sequence_number(pairs: Iterable[tuple[int, int]]) -> Mapping[int, frozenset[int]]:
+    """Of pairs of a sequence number and a snapshot id. Snapshots from before format version 2 have no number: theirs is 0."""
+    found: dict[int, set[int]] = {}
+    for number, snapshot_id in pairs:
+        if number > 0:
+            found.setdefault(number, set()).add(snapshot_id)
+    return {number: frozenset(ids) for number, ids in found.items()}
 
 
 def same_table(one: Table, other: Table) -> bool:
     """Whether both are states of one table, whichever is the later one."""
+    return difference(one, other) is None
+
+
+def difference(known: Table, now: Table) -> str | None:
+    """Why ``now`` is not the table that ``known`` is a state of; None where it is, or where nothing tells the two apart. Either may
+    be the later one. To be called with the latest state that is known: the more it has behind it, the more it is told apart."""
+    if _is_state_itself(known, now):
+        return None
+    if known.metadata.table_uuid and now.metadata.table_uuid:
+        if same_uuid(known.metadata.table_uuid, now.metadata.table_uuid) and (_logs(now, known) or _logs(known, now)):
+            return None
+        return difference_of_traces(trace_of(known), trace_of(now), now.io)
+    if not TableStates(known).lead_to(now):
+        return (
+            f"its uuid is {now.metadata.table_uuid}, was {known.metadata.table_uuid}, and its history does not show the one known"
+        )
+    return _parting(trace_of(known), trace_of(now), identity_under(now.io))
+
+
+def difference_of_traces(known: TableTrace, now: TableTrace, io: FileIO) -> str | None:
+    """The same for states of which a trace is left; both have a uuid."""
+    if not same_uuid(known.uuid, now.uuid):
+        return f"its uuid is {now.uuid}, was {known.uuid}"
+    identity = identity_under(io)
+    if (parting := _parting(known, now, identity)) is not None:
+        return f"{parting}; both have uuid {now.uuid}, so one is a copy of the other"
+    if _one_logs_the_other(known, now, identity) or _in_one_place(known, now, identity):
+        return None
+    was = "" if known.location is None else f", was {known.location}"
+    return f"its location is {now.location}{was}, and its metadata log does not show where it was; both have uuid {now.uuid}"
+
+
+def _is_state_itself(known: Table, now: Table) -> bool:
+    return (
+        known.metadata_location == now.metadata_location
+        and known.metadata.last_updated_ms == now.metadata.last_updated_ms
+        and known.metadata.table_uuid == now.metadata.table_uuid
+        and known.location == now.location
+    )
+
+
+def _parting(known: TableTrace, now: TableTrace, identity: Identity) -> str | None:
+    """How the two histories part; None where they do not, as far as is known. Metadata files are compared by all spellings that
+    engines have for them: that a log lacks a file must be certain."""
+    at = {_coarse(file, identity): i for i, file in enumerate(known.files)}
+    theirs = [at.get(_coarse(file, identity)) for file in now.files]
+    last = next((i for i in range(len(theirs) - 1, -1, -1) if theirs[i] is not None), None)
+    if last is not None and (ours := theirs[last]) is not None and ours < len(known.files) - 1 and last < len(theirs) - 1:
+        by_one_file = last == len(theirs) - 2
+        if not (by_one_file and known.snapshot_ids and known.snapshot_ids[-1] in now.snapshot_ids):
+            common, other, expected = known.files[ours][0], now.files[last + 1][0], known.files[ours + 1][0]
+            return f"its history went on from {common} with {other}, not with {expected}"
+    for number, ids in known.snapshots.items():
+        if ids.isdisjoint(others := now.snapshots.get(number, ids)):
+            return f"its snapshot of sequence number {number} is {min(others)}, was {min(ids)}"
+    return None
+
+
+def _coarse(file: LoggedFile, identity: Identity) -> LoggedFile:
+    """Names that are not counted hold a uuid, and need no time to tell them apart."""
+    location, at = file
+    name = coarse_identity(identity(location))
+    return name, at if name.rpartition("/")[2].startswith("v") else 0
+
+
+def _one_logs_the_other(known: TableTrace, now: TableTrace, identity: Identity) -> bool:
+    ours, theirs = ([(identity(location), at) for location, at in trace.files] for trace in (known, now))
+    return bool(ours and theirs) and (ours[-1] in theirs or theirs[-1] in ours)
+
+
+def _in_one_place(known: TableTrace, now: TableTrace, identity: Identity) -> bool:
+    if known.location is None or now.location is None:
+        return False
+    ours, theirs = folder_identity(identity, known.location), folder_identity(identity, now.location)
+    return (
+        ours == theirs
+        or any(folder_identity(identity, former) == ours for former in now.former_locations)
+        or any(folder_identity(identity, former) == theirs for former in known.former_locations)
+    )
+
+
+def same_origin(one: Table, other: Table) -> bool:
+    """Whether they are states of one table, or of a table and a copy of it, wherever that lies and whatever became of it since."""
     if one.metadata.table_uuid and other.metadata.table_uuid:
         return same_uuid(one.metadata.table_uuid, other.metadata.table_uuid)
     return TableStates(one).lead_to(other)
 
 
 class TableStates:
-    """States that are known to be one table's, of which any number may be added."""
+    """States that are known to be of one origin, of which any number may be added."""
 
     def __init__(self, table: Table) -> None:
         self._identity = identity_under(table.io)
-        self._files: set[_File] = set()
-        self._logged: set[_File] = set()
+        self._files: set[LoggedFile] = set()
+        self._logged: set[LoggedFile] = set()
         self._snapshots: set[_Snapshot] = set()
         self.add(table)
 
@@ -49,11 +190,15 @@ class TableStates:
             or not self._snapshots.isdisjoint(_snapshots_of(state.metadata))
         )
 
-    def _file_of(self, state: Table) -> _File:
+    def _file_of(self, state: Table) -> LoggedFile:
         return self._identity(state.metadata_location), state.metadata.last_updated_ms
 
-    def _log_of(self, state: Table) -> set[_File]:
+    def _log_of(self, state: Table) -> set[LoggedFile]:
         return {(self._identity(e.metadata_file), e.timestamp_ms) for e in state.metadata.metadata_log}
+
+
+def _logs(later: Table, earlier: Table) -> bool:
+    return bool(earlier.metadata_location) and logged(later, earlier.metadata_location, earlier.metadata.last_updated_ms)
 
 
 def share_a_snapshot(one: TableMetadata, other: TableMetadata) -> bool:

@@ -166,8 +166,9 @@ def test_a_table_whose_drop_ends_while_it_is_looked_at_is_not_registered(tmp_pat
     catalog.create_namespace(("ns",))
     table = appended(catalog, make_table(catalog), "a")
 
-    def dropped(*_: object) -> None:
+    def dropped(*_: object) -> list[Table]:
         catalog.drop_table(IDENTIFIER, purge=True)
+        return []
 
     monkeypatch.setattr(pointer, "forbid_second_name", dropped)
     with pytest.raises(CorruptTableError, match="does not exist"):

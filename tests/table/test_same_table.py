@@ -1,4 +1,4 @@
-"""Which states are states of one table: by their uuids, and where one has none by its history."""
+"""Which states are states of one table: by their uuids, their history and their place."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
-from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.metadata_updates import UpdateLocation, UpdateProperties
+from iceberg_ops.commit.operations.refs import RollBack
 from iceberg_ops.deletion.gate import check_same_table
 from iceberg_ops.errors import CommitStateUnknownError, ValidationError
-from iceberg_ops.table.same_table import same_table
+from iceberg_ops.table.same_table import difference, same_origin, same_table
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
 from tests.catalog.wrappers import Meddles
@@ -118,3 +120,107 @@ def test_a_file_of_the_same_name_is_another_tables_where_its_time_is_another() -
     entry = {"metadata-file": table.metadata_location, "timestamp-ms": table.metadata.last_updated_ms - 1}
     now = rewritten(catalog, lambda text: text.update({"metadata-log": [entry]}))
     assert not same_table(table, now)
+
+
+def properties(catalog: MemoryCatalog, count: int) -> None:
+    for n in range(count):
+        commit(catalog, catalog.load_table(IDENTIFIER), UpdateProperties(updates={"n": f"{n}"}))
+
+
+def of_log(length: str) -> tuple[MemoryCatalog, Table]:
+    catalog = make_catalog()
+    make_table(catalog, properties={"write.metadata.previous-versions-max": length})
+    append(catalog, catalog.load_table(IDENTIFIER), "a")
+    return catalog, append(catalog, catalog.load_table(IDENTIFIER), "b")
+
+
+def moves(catalog: MemoryCatalog, table: Table) -> None:
+    commit(catalog, table, UpdateLocation(location=f"{table.location}-moved"))
+
+
+def moves_as_other_engines_do(catalog: MemoryCatalog, table: Table) -> None:
+    """No property says where it was."""
+    moves(catalog, table)
+    rewritten(catalog, lambda text: text.update(properties=dict(table.properties)))
+
+
+def rolls_back(catalog: MemoryCatalog, table: Table) -> None:
+    commit(catalog, table, RollBack(snapshot_id=table.metadata.snapshots[0].snapshot_id))
+    append(catalog, catalog.load_table(IDENTIFIER), "c")
+
+
+def expires_everything(catalog: MemoryCatalog, table: Table) -> None:
+    append(catalog, table, "c")
+    commit(catalog, catalog.load_table(IDENTIFIER), ExpireSnapshots(older_than_ms=2**60, retain_last=1))
+
+
+def logs_no_file(catalog: MemoryCatalog, table: Table) -> None:
+    """Iceberg's specification says that writers should log the file that they replace."""
+    append(catalog, table, "c")
+    rewritten(catalog, lambda text: text["metadata-log"].pop())
+
+
+def is_replaced(catalog: MemoryCatalog, table: Table) -> None:
+    """CREATE OR REPLACE TABLE: the uuid and the history stay, and main begins again."""
+    append(catalog, table, "c")
+    rewritten(catalog, lambda text: [text["snapshots"][-1].pop("parent-snapshot-id"), text.update({"snapshot-log": []})])
+
+
+@pytest.mark.parametrize("length", ["100", "1"], ids=["long log", "log of one version"])
+@pytest.mark.parametrize("then", [0, 3], ids=["at once", "three commits later"])
+@pytest.mark.parametrize("change", [moves, rolls_back, expires_everything, is_replaced])
+def test_a_table_is_the_same_whatever_is_committed_to_it(
+    change: Callable[[MemoryCatalog, Table], object], then: int, length: str
+) -> None:
+    catalog, table = of_log(length)
+    change(catalog, table)
+    properties(catalog, then)
+    now = catalog.load_table(IDENTIFIER)
+    assert difference(table, now) is None
+    assert difference(now, table) is None
+
+
+@pytest.mark.parametrize("change", [moves_as_other_engines_do, logs_no_file])
+def test_a_table_that_another_engine_committed_to_is_the_same(change: Callable[[MemoryCatalog, Table], object]) -> None:
+    catalog, table = of_log("100")
+    change(catalog, table)
+    assert difference(table, catalog.load_table(IDENTIFIER)) is None
+
+
+def test_a_table_whose_move_nothing_shows_may_be_a_copy() -> None:
+    catalog, table = of_log("1")
+    moves_as_other_engines_do(catalog, table)
+    properties(catalog, 3)
+    now = catalog.load_table(IDENTIFIER)
+    assert difference(table, now) == (
+        f"its location is {table.location}-moved, was {table.location}, and its metadata log does not show where it was; both have "
+        f"uuid {table.metadata.table_uuid}"
+    )
+    assert same_origin(table, now)
+
+
+def test_spellings_of_one_metadata_file_are_no_parting() -> None:
+    """Another engine logs the file as it spells the warehouse."""
+    catalog, table = of_log("100")
+    append(catalog, table, "c")
+    properties(catalog, 1)
+
+    def respelled(text: dict[str, Any]) -> None:
+        for entry in text["metadata-log"]:
+            entry["metadata-file"] = entry["metadata-file"].replace("memory://warehouse/", "memory://warehouse//./")
+
+    now = rewritten(catalog, respelled)
+    assert difference(table, now) is None
+
+
+def test_a_copy_that_went_its_own_way_is_another_table_of_the_same_origin() -> None:
+    catalog, table = of_log("100")
+    fork = catalog.load_table(IDENTIFIER).metadata_location
+    properties(catalog, 2)
+    known = catalog.load_table(IDENTIFIER)
+    catalog._pointers[IDENTIFIER] = fork
+    properties(catalog, 2)
+    now = catalog.load_table(IDENTIFIER)
+    assert (difference(known, now) or "").startswith(f"its history went on from {fork} with ")
+    assert difference(table, now) is None, "both came of it"
+    assert same_origin(known, now)

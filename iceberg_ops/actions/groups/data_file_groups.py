@@ -30,6 +30,7 @@ from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.config.report import GroupReport
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.deletion.gate import check_same_table
 from iceberg_ops.errors import VerificationError, error_of_code
 from iceberg_ops.planning.dangling_deletes import deletes_of_only
 from iceberg_ops.planning.file_groups import FileGroup
@@ -127,6 +128,7 @@ class _DataFileStrategy(GroupStrategy[RewrittenGroup]):
 
     def plan_again(self, conflicted: Sequence[RewrittenGroup]) -> PlannedAgain[RewrittenGroup]:
         table = self.run.catalog.load_table(self.run.table.identifier[1:])
+        check_same_table(self.run.table, table)
         found = replanned(table, self.run.job.branch, self.plan, self.options, [group.group for group in conflicted])
         run = replace(self.run, table=table, operation_id=f"{self.run.operation_id}-again", first_operation_id=self.run.lease_mark)
         return PlannedAgain(

@@ -7,8 +7,10 @@
    committer that waited for its turn would have more to validate each time, and be late for ever.
 3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``). So does an attempt that did not
    find a file, where the table has moved on since it was loaded: an expiry may have deleted the file rightly.
-4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing. It counts
-   as failed only when the branch has moved on without us, so that our swap cannot succeed any more; as long as it might, nothing
+4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing, and nor
+   does a copy of the table. So each look is compared with the latest state that was seen (``table.same_table``). It counts
+   as failed only when the branch has moved on without us, so that our swap cannot succeed any more, and no other name of the
+   catalog has our snapshot (a table that was registered twice, and its names exchanged); as long as it might, nothing
    is swapped again and nothing is deleted. From the call of the swap until its answer is dealt with, every exception is an unknown
    outcome: an interrupt, a lack of memory, an error of the look-up.
 5. Files that losing attempts wrote are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does
@@ -25,12 +27,13 @@ from itertools import count
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.neighbours import is_under_another_name
 from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
 from iceberg_ops.commit.protocol.ledger import ledger_entry
 from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.protocol.retry import RetryPolicy
 from iceberg_ops.commit.protocol.run_keys import RunIdentity, find_run
-from iceberg_ops.deletion.gate import discard_staged
+from iceberg_ops.deletion.gate import discard_staged, is_older
 from iceberg_ops.errors import (
     BadInputError,
     CommitFailedError,
@@ -42,7 +45,7 @@ from iceberg_ops.errors import (
     ValidationError,
 )
 from iceberg_ops.spec.updates import AddSnapshot, SetProperties
-from iceberg_ops.table.same_table import same_table
+from iceberg_ops.table.same_table import difference
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -92,6 +95,8 @@ class _Loop:
     before_swap: Callable[[], None] = lambda: None
     on_commit: Callable[[Committed], object] = lambda _: None
     seen: Table | None = None
+    latest: Table | None = None
+    """The latest state that is known to be the table's; None: the caller's."""
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
@@ -137,7 +142,7 @@ class _Loop:
     def _attempt(self) -> Committed:
         table = self.callers_table if self.just_loaded else self._load()
         self.seen, self.just_loaded = table, False
-        _check_same_table(self.callers_table, table)
+        self._check_same_table(table)
         if (done := self._earlier_success(table)) is not None:
             return done
         self.attempts += 1
@@ -149,7 +154,7 @@ class _Loop:
                 now = self._load()
                 if self._head_id(now) == self.validated_id:
                     break
-                _check_same_table(self.callers_table, now)
+                self._check_same_table(now)
                 if (done := self._earlier_success(now)) is not None:
                     return done
                 self._validate(now)
@@ -205,6 +210,7 @@ class _Loop:
 
     def _won(self, table: Table, staged: StagedCommit) -> Committed:
         self.in_doubt = True  # What is raised from here on must not be taken for a refusal.
+        self.latest = table
         self._clean(keep=staged.referenced)
         return self._committed(table, staged)
 
@@ -240,9 +246,9 @@ class _Loop:
         for check in count(1):
             try:
                 table = self._load()
-                _check_same_table(self.callers_table, table)
-                is_out = _can_not_happen_any_more(table, staged) or _is_anothers(table, staged, self.operation.run)
+                self._check_same_table(table)
                 is_in = self._is_in(table, staged)
+                is_out = not is_in and self._is_out(table, staged)
             except Exception as e:  # noqa: BLE001 - a look that fails proves nothing
                 log.warning("status check %d of %s: %s", check, self._name, e)
                 is_in, is_out, seen = False, False, f"; the last one: {e}"
@@ -270,7 +276,8 @@ class _Loop:
         staged, found = self.swapped[-1], "it was committed if {} is in the table"
         try:
             table = self._load()
-            if same_table(self.callers_table, table) and self._is_in(table, staged):
+            self._check_same_table(table)
+            if self._is_in(table, staged):
                 found = "it was committed: {} is in the table"
         except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
             log.warning("status check of %s: %s", self._name, look)
@@ -296,13 +303,32 @@ class _Loop:
         except (TerminalError, BadInputError):
             return False
 
+    def _is_out(self, table: Table, staged: StagedCommit) -> bool:
+        """Whether the swap certainly did nothing, and never will."""
+        if not (_can_not_happen_any_more(table, staged) or _is_anothers(table, staged, self.operation.run)):
+            return False
+        mine = {update.snapshot.snapshot_id for update in staged.updates if isinstance(update, AddSnapshot)}
+
+        def has_mine(other: Table) -> bool:
+            return not mine.isdisjoint(other.metadata.snapshots_by_id)
+
+        return not (mine and is_under_another_name(self.catalog, table, has_mine))
+
     def _clean(self, *, keep: Iterable[str], after: BaseException | None = None) -> None:
         """Delete what was written and is not kept; what the gate keeps is left to the orphan job."""
         if self.prepared is None:
             return
         kept = frozenset(keep)
         gone = [f for f in self.prepared.written if f not in kept]
-        self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after).left
+        self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after, seen=self.latest).left
+
+    def _check_same_table(self, now: Table) -> None:
+        """Prevents a commit to another table that took the name meanwhile, and a look at it instead of the table."""
+        latest = self.latest or self.callers_table
+        if (why := difference(latest, now)) is not None:
+            raise ValidationError(f"table {'.'.join(now.identifier)} is not the one this work was planned on: {why}")
+        if not is_older(now, latest):
+            self.latest = now
 
 
 def _is_anothers(table: Table, staged: StagedCommit, run: RunIdentity | None) -> bool:
@@ -328,15 +354,6 @@ def _cause(e: BaseException) -> BaseException:
 
 def _what(staged: StagedCommit) -> str:
     return f"snapshot {staged.snapshot.snapshot_id}" if staged.snapshot is not None else "the change"
-
-
-def _check_same_table(callers: Table, current: Table) -> None:
-    """Prevents a commit to another table that took the name meanwhile."""
-    if not same_table(callers, current):
-        raise ValidationError(
-            f"table {'.'.join(current.identifier)} is not the one this work was planned on: "
-            f"its uuid is {current.metadata.table_uuid}, was {callers.metadata.table_uuid}"
-        )
 
 
 def _can_not_happen_any_more(table: Table, staged: StagedCommit) -> bool:

@@ -45,9 +45,11 @@ from iceberg_ops.errors import (
     RetryableError,
     ValidationError,
 )
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import RemoveSnapshots
 from iceberg_ops.table.metadata_files import ledger_files
+from iceberg_ops.table.own_folders import folders_of, former_folders
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -135,11 +137,19 @@ def _cleaned(
     files = unreached_files(after, gone, statistics)
     reload = partial(catalog.load_table, before.identifier[1:])
     deletion = _delete(after, reload, files, clean, delete)
-    outlived = set(ledger_files(before.metadata)) - set(ledger_files(after.metadata))
-    delete_unreferenced(after, reload, sorted(outlived), proven_for=after.metadata)
+    delete_unreferenced(after, reload, _outlived_ledgers(before, after), proven_for=after.metadata)
     if not deletion.left and clean != "metadata-only":
         delete_note(before.io, note)
     return ExpiryResult(committed=committed, files=files, deletion=deletion, resumed=resumed)
+
+
+def _outlived_ledgers(before: Table, after: Table) -> list[str]:
+    """Ledger files of the table that its metadata names no more. One outside its folders may be another table's, of which this is a
+    copy."""
+    identity = identity_under(after.io)
+    own = [folder_identity(identity, folder) for folder in (*folders_of(before), *folders_of(after), *former_folders(after))]
+    gone = set(ledger_files(before.metadata)) - set(ledger_files(after.metadata))
+    return sorted(file for file in gone if any(is_within(identity(file), folder) for folder in own))
 
 
 def _reloaded(catalog: Catalog, table: Table) -> Table:
@@ -165,6 +175,8 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
         last_sequence_number=metadata.last_sequence_number,
         snapshots=tuple(s for s in metadata.snapshots if s.snapshot_id in ids),
         statistics=tuple(_statistics_of(table, ids)),
+        table_location=table.location,
+        metadata_log=tuple((entry.metadata_file, entry.timestamp_ms) for entry in metadata.metadata_log),
     )
     location = f"{notes_folder(table, FOLDER)}/{uuid.uuid4()}.json"
     table.io.write(location, note.to_json())
@@ -180,11 +192,11 @@ def resume_expiry(
 
     A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away. One that
     is later than the catalog's answer waits for the next run. One of another table in the same place is that table's to finish."""
-    finished, kept = 0, list[KeptFile]()
+    finished, kept, after = 0, list[KeptFile](), table
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     notes = [info.location for info in noted(table, FOLDER)]
     for location in notes:
-        after = _reloaded(catalog, table)
+        after = _reloaded(catalog, after)
         try:
             note = read_expiry_note(table.io, location)
             if note is None or not note.is_of(after) or _is_later(note, after):

@@ -1,7 +1,9 @@
 """The note that an expiry writes before its swap, so that a run that died after it can be finished.
 
 It names the snapshots that may go, with what is needed to find their files once the metadata has forgotten them. A note is either
-read whole or not believed at all: files are deleted on its account.
+read whole or not believed at all: files are deleted on its account. A copy of the table may have the note in its folder, or find it
+in the original's: the snapshots that it lacks are the original's. So the note also says where its table lies, and what its history
+is (``table.same_table``).
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.json.json_objects import JsonObject, as_list, as_long, as_text, parse_json
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.spec.table_uuid import same_uuid
-from iceberg_ops.table.same_table import logged
+from iceberg_ops.table.same_table import TableTrace, difference_of_traces, ids_by_sequence_number, logged, trace_of
 from iceberg_ops.table.stored_files import named_failures
 from iceberg_ops.table.table import Table
 
@@ -26,6 +27,7 @@ _WHAT = "expiry note"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryNote:
     """``metadata_location``, ``last_updated_ms`` and ``last_sequence_number`` are those of the table that the note's writer saw.
+    ``table_location`` and ``metadata_log`` (pairs of a location and a time) as well; notes of earlier releases have none.
     ``statistics`` are pairs of a snapshot id and a location. Of a snapshot only what leads to its files is known."""
 
     created_at_ms: int
@@ -35,17 +37,31 @@ class ExpiryNote:
     last_sequence_number: int
     snapshots: tuple[Snapshot, ...]
     statistics: tuple[tuple[int, str], ...]
+    table_location: str | None = None
+    metadata_log: tuple[tuple[str, int], ...] = ()
 
     def is_of(self, table: Table) -> bool:
-        """Whether it is the table's own. Another table may share the location: a rename keeps it."""
-        if self.table_uuid and table.metadata.table_uuid:
-            return same_uuid(self.table_uuid, table.metadata.table_uuid)
-        return logged(table, self.metadata_location, self.last_updated_ms)
+        """Whether it is the table's own. Another table may share the location: a rename keeps it. A note that does not say where
+        its table lies is believed where the metadata log has what its writer saw."""
+        if not (self.table_uuid and table.metadata.table_uuid):
+            return logged(table, self.metadata_location, self.last_updated_ms)
+        return difference_of_traces(self._trace, trace_of(table), table.io) is None
+
+    @property
+    def _trace(self) -> TableTrace:
+        own = ((self.metadata_location, self.last_updated_ms),) if self.metadata_location else ()
+        return TableTrace(
+            uuid=self.table_uuid,
+            location=self.table_location,
+            files=(*self.metadata_log, *own),
+            snapshots=ids_by_sequence_number((s.sequence_number, s.snapshot_id) for s in self.snapshots),
+        )
 
     def to_json(self) -> bytes:
         snapshots = [
             {
                 "snapshot-id": s.snapshot_id,
+                "sequence-number": s.sequence_number,
                 "timestamp-ms": s.timestamp_ms,
                 "manifest-list": s.manifest_list,
                 "manifests": s.manifests,
@@ -55,6 +71,8 @@ class ExpiryNote:
         found: Mapping[str, Any] = {
             "created-at-ms": self.created_at_ms,
             "table-uuid": self.table_uuid,
+            "table-location": self.table_location,
+            "metadata-log": [{"metadata-file": location, "timestamp-ms": at} for location, at in self.metadata_log],
             "metadata-location": self.metadata_location,
             "last-updated-ms": self.last_updated_ms,
             "last-sequence-number": self.last_sequence_number,
@@ -82,6 +100,8 @@ def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
             last_sequence_number=_or(note.maybe("last-sequence-number", as_long), 0),
             snapshots=snapshots,
             statistics=tuple(_statistics(item) for item in note.get("statistics", as_list)),
+            table_location=note.maybe("table-location", as_text),
+            metadata_log=tuple(_logged(item) for item in note.maybe("metadata-log", as_list) or ()),
         )
     except CorruptTableError as e:
         raise CorruptTableError(f"{location}: {e}") from None
@@ -96,10 +116,16 @@ def _snapshot(item: Any) -> Snapshot:
     manifests = found.maybe("manifests", as_list)
     return Snapshot(
         snapshot_id=found.get("snapshot-id", as_long),
+        sequence_number=_or(found.maybe("sequence-number", as_long), 0),
         timestamp_ms=found.get("timestamp-ms", as_long),
         manifest_list=found.maybe("manifest-list", as_text),
         manifests=None if manifests is None else tuple(as_text(m, f"{found.what}.manifests") for m in manifests),
     )
+
+
+def _logged(item: Any) -> tuple[str, int]:
+    found = JsonObject(item, f"metadata log of an {_WHAT}")
+    return found.get("metadata-file", as_text), found.get("timestamp-ms", as_long)
 
 
 def _statistics(item: Any) -> tuple[int, str]:

@@ -60,14 +60,17 @@ def metadata_from_json(data: bytes, name: str) -> TableMetadata:
         raise CorruptTableError(f"table metadata {name}: types are nested too deeply") from None
 
 
-class _Head(msgspec.Struct, rename="kebab"):
+class MetadataHead(msgspec.Struct, rename="kebab", frozen=True):
+    """What tells metadata files of one place apart. ``table_uuid`` is as it is written; empty where a v1 file has none."""
+
     table_uuid: str = ""
+    last_updated_ms: int = 0
 
 
-def table_uuid_from_json(data: bytes, name: str) -> str:
-    """Only the table's uuid, as it is written; empty where a v1 file has none. Raises CorruptTableError."""
+def metadata_head_from_json(data: bytes, name: str) -> MetadataHead:
+    """Read no more than that. Raises CorruptTableError."""
     try:
-        return msgspec.json.decode(_unpacked(data), type=_Head).table_uuid
+        return msgspec.json.decode(_unpacked(data), type=MetadataHead)
     except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise CorruptTableError(f"table metadata {name}: {e}") from None
 

@@ -1,0 +1,66 @@
+"""Announcing a table to jobs of other tables that may be about to delete its files.
+
+The files of a table that its catalog does not have belong to nobody. Where they lie in a folder of another table, or around one, an
+orphan removal of that table looks at all tables of the catalog, and then deletes what none of them claims. A table that is
+registered between the look and the deletion would lose live files. So its folders are put under a lease at the other table first,
+and then no deletion may be running there: a deletion writes its note and then looks for leases. It is the protocol of imports
+(``deletion.notes``). The lease is not given back, because the look at the tables may be hours old: it runs out by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from iceberg_ops.deletion.leases import REGISTRATION, Lease, acquire_lease, release_lease
+from iceberg_ops.deletion.notes import forbid_registration_while_deleting
+from iceberg_ops.errors import CommitStateUnknownError, TerminalError, UnsupportedError
+from iceberg_ops.io.machine_limits import limit_error
+from iceberg_ops.table.own_folders import folders_of, former_folders
+from iceberg_ops.table.table import Table
+
+ANNOUNCED_MS = 24 * 3600 * 1000
+"""How long the lease of a registration lasts: an orphan removal may delete for hours what it found before."""
+
+
+@contextmanager
+def announced(table: Table, others: Sequence[Table]) -> Iterator[None]:
+    """Within, ``table`` may be registered. ``others``: tables of the catalog whose folders lie in its own, or around them.
+
+    Raises CatalogUnavailableError while files are being deleted, and TerminalError where another table's folder takes no lease."""
+    lease = Lease(
+        holder=f"register {table.name}",
+        snapshot_id=None,
+        expires_at_ms=time.time_ns() // 1_000_000 + ANNOUNCED_MS,
+        folders=tuple(dict.fromkeys((*folders_of(table), *former_folders(table)))),
+        action=REGISTRATION,
+    )
+    held: list[Table] = []
+    try:
+        for other in others:
+            if _takes(table, other, lease):
+                held.append(other)
+        for reached in (table, *held):
+            forbid_registration_while_deleting(table, reached)
+        yield
+    except CommitStateUnknownError:
+        raise
+    except Exception:
+        for other in held:
+            release_lease(other, lease)
+        raise
+
+
+def _takes(table: Table, other: Table, lease: Lease) -> bool:
+    """Put the lease at the other table; False where no job of this catalog reaches its folder."""
+    try:
+        acquire_lease(other, lease)
+    except UnsupportedError:
+        return False
+    except OSError as e:
+        raise limit_error(e) or TerminalError(
+            f"table {table.name} was not registered: its files lie in or around a folder of table {other.name}, and the note that "
+            f"warns jobs of that table cannot be written: {e}. Let the job write there, or move the files"
+        ) from e
+    return True
