@@ -65,6 +65,7 @@ class FileSystemCatalog(FolderNamespaces):
     """``warehouse`` is the root folder. Safe between any number of processes where FileIO creates files exclusively."""
 
     _WAY_OUT = "Drop that one first: of a copy only what lies in its own folder is deleted"
+    _PURGES_FOLDER = True
 
     def __init__(
         self,
