@@ -26,10 +26,11 @@ from iceberg_ops.actions.run.results import Result, committed_earlier
 from iceberg_ops.actions.run.run_identity import run_of
 from iceberg_ops.actions.run.tables_read import has_lost_snapshots
 from iceberg_ops.actions.workers.runner import ProgressCallback, RewriteRunner
-from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.catalog import Catalog, KeepsTablesInFolders
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.near_tables import load_named
 from iceberg_ops.catalog.neighbours import forbid_copy
+from iceberg_ops.catalog.second_catalogs import forbid_second_catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.remember_run import RememberRun
 from iceberg_ops.commit.protocol.run_keys import find_run, find_run_now, made_up_run_key
@@ -56,6 +57,10 @@ _MOST_LOADS = 3
 def wall_clock_ms() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+_DELETING = frozenset({"expire_snapshots", "remove_orphan_files"})
+"""Jobs that delete files which a second catalog may need."""
 
 
 @dataclass(slots=True)
@@ -158,6 +163,8 @@ def _run(
         return
     if not job.dry_run:
         forbid_copy(catalog, table)
+        if job.job in _DELETING or isinstance(catalog, KeepsTablesInFolders):
+            forbid_second_catalog(catalog, table)
     if record.outcome.starting_snapshot_id is None:
         _check_where(job, table)
     record.run_key = job.run_key or made_up_run_key()

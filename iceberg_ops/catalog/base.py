@@ -18,6 +18,7 @@ from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
 from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, nothing_published, state_if_interrupted, unknown_once_tried
+from iceberg_ops.catalog.second_catalogs import forbid_second_catalog
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.gate import NOTHING, Deletion, KeptFile
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
@@ -93,6 +94,8 @@ class BaseCatalog(ABC):
 
     _WAY_OUT: ClassVar[str] = "Drop it without purge: then only the name goes"
     """What to do where a table cannot be dropped with its files."""
+    _PURGES_FOLDER: ClassVar[bool] = False
+    """Whether a purge deletes whatever lies in the table's folder."""
 
     def __init__(self, name: str, io: FileIO, *, warehouse: str | None = None, clock: Callable[[], int] = now_ms) -> None:
         self._name = name
@@ -244,6 +247,7 @@ class BaseCatalog(ABC):
                 "property to true first where none has; files that were imported from elsewhere stay in any case"
             )
         folders = self._own_folders(table)
+        forbid_second_catalog(cast("Catalog", self), table, shares_folder=self._PURGES_FOLDER)
         files = self._files_of(table)
         try:
             claimed = claims_of_all(cast("Catalog", self), table, folders) if files else None

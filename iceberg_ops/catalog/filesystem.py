@@ -42,6 +42,7 @@ from iceberg_ops.errors import (
     CatalogUnavailableError,
     CommitFailedError,
     CorruptTableError,
+    NoSuchTableError,
     UnsupportedError,
     ValidationError,
 )
@@ -65,6 +66,7 @@ class FileSystemCatalog(FolderNamespaces):
     """``warehouse`` is the root folder. Safe between any number of processes where FileIO creates files exclusively."""
 
     _WAY_OUT = "Drop that one first: of a copy only what lies in its own folder is deleted"
+    _PURGES_FOLDER = True
 
     def __init__(
         self,
@@ -100,6 +102,30 @@ class FileSystemCatalog(FolderNamespaces):
                     self._check_not_empty(identifier)
                     raise
         raise AssertionError
+
+    def _location_of(self, identifier: Identifier) -> str:
+        """Where only versions of a dropped table are there, the error says so: they may have been restored from a backup."""
+        try:
+            return super()._location_of(identifier)
+        except NoSuchTableError as e:
+            if why := self._dropped_before(identifier):
+                raise NoSuchTableError(f"{e}{why}") from None
+            raise
+
+    def _dropped_before(self, identifier: Identifier) -> str:
+        try:
+            versions = self._versions(identifier)
+            left = versions.dropped_owners() if are_folders(identifier) and versions.listed() else ()
+        except (CorruptTableError, CatalogUnavailableError, OSError) as e:
+            log.warning("%s: whose versions lie there cannot be told: %s", self._table_folder(identifier), e)
+            return ""
+        if not left:
+            return ""
+        marks = ", ".join(versions.mark_place(uuid) for uuid in left)
+        return (
+            f". In {versions.folder} lie version files of a table that was dropped. If its folder was restored from a backup, and "
+            f"no job works on it, delete the mark of the drop, {marks}: then the table is back"
+        )
 
     def _may_be_in_the_making(self, identifier: Identifier) -> bool:
         versions = self._versions(identifier)

@@ -36,6 +36,7 @@ from iceberg_ops.errors import (
     CommitStateUnknownError,
     IcebergOpsError,
     NoSuchTableError,
+    TerminalError,
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative, identity_under
@@ -55,9 +56,13 @@ class NotAppliedError(CatalogUnavailableError):
     """The store was not reached, or says itself that it did not make the change."""
 
 
+class RefusedError(TerminalError):
+    """The store says itself that it did not make the change, for a reason that lasts."""
+
+
 class PointerCatalog(BaseCatalog):
     """Subclasses keep the pointers; every store call raises CatalogUnavailableError where the store does not answer, and
-    NotAppliedError where it is certain that nothing was changed."""
+    NotAppliedError or RefusedError where it is certain that nothing was changed."""
 
     def __init__(
         self,
@@ -145,7 +150,7 @@ class PointerCatalog(BaseCatalog):
     def _asked(self, change: Callable[[], bool]) -> tuple[bool | None, CatalogUnavailableError | None]:
         """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer
         (None: there was none), and the first doubt. With a doubt, no means that it had happened before, or cannot. Raises
-        NotAppliedError."""
+        NotAppliedError, RefusedError."""
         doubt: CatalogUnavailableError | None = None
         not_applied: NotAppliedError | None = None
         for _ in attempts(SWAP_ATTEMPTS, self._sleep):
@@ -153,6 +158,10 @@ class PointerCatalog(BaseCatalog):
                 return change(), doubt
             except NotAppliedError as e:
                 not_applied = e
+            except RefusedError:
+                if doubt is None:
+                    raise
+                break
             except CatalogUnavailableError as e:
                 doubt = doubt or e
         if doubt is None and not_applied is not None:
@@ -175,7 +184,7 @@ class PointerCatalog(BaseCatalog):
         location = self._written(identifier, metadata, 0)
         try:
             self._insert(identifier, location, "creating", tried)
-        except NotAppliedError:
+        except (NotAppliedError, RefusedError):
             self._discard(location)
             raise
         except AlreadyExistsError:
@@ -204,7 +213,7 @@ class PointerCatalog(BaseCatalog):
         tried(location)
         try:
             self._swap(identifier, current_location, location)
-        except NotAppliedError:
+        except (NotAppliedError, RefusedError):
             self._discard(location)
             raise
         except CommitFailedError:

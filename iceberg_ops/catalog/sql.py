@@ -7,14 +7,13 @@ all the transaction handling there is, on every database.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from iceberg_ops.catalog.base import now_ms
@@ -22,6 +21,7 @@ from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import check_new_names
 from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
 from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog
+from iceberg_ops.catalog.sql_errors import error_of
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -34,9 +34,6 @@ from iceberg_ops.io.file_io import FileIO
 
 log = logging.getLogger(__name__)
 
-_SQLITE_NOT_APPLIED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
-_SQLITE_PRIMARY = 0xFF
-"""The bits of sqlite's error code that tell the kind; the others tell more of it."""
 EXISTS = {"exists": "true"}
 """What a namespace without properties of its own is recorded as (Java and pyiceberg do the same)."""
 
@@ -227,13 +224,10 @@ class SqlCatalog(PointerCatalog):
     def _answers(self) -> Iterator[Any]:
         try:
             yield
-        except (IntegrityError, ProgrammingError):
+        except IntegrityError:
             raise
         except DBAPIError as e:
-            # sqlite rolls a statement back that it cannot lock or write the database for.
-            if getattr(e.orig, "sqlite_errorcode", 0) & _SQLITE_PRIMARY in _SQLITE_NOT_APPLIED:
-                raise NotAppliedError(f"catalog {self.name}: {e.orig or e}") from e
-            raise CatalogUnavailableError(f"catalog {self.name}: {e.orig or e}") from e
+            raise error_of(self.name, e) from e
 
 
 def _is_ambiguous(namespace: tuple[str, ...]) -> bool:

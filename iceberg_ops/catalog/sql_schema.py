@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import URL, Column, Engine, MetaData, String, Table, create_engine, event, inspect
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateTable
 
@@ -96,9 +96,17 @@ def _create(url: URL, **options: Any) -> Engine:
 
 
 def create_missing_tables(engine: Engine) -> bool:
-    """Create what is missing (safe against another process doing the same); whether tables have a type column (V1)."""
+    """Create what is missing; whether tables have a type column (V1). Where both tables are there nothing is asked of the database
+    but to look: a role without the right to create tables works on them, and so does a server that only reads. Several processes
+    may do this at once: of two that create one table some databases refuse the slower one, which then finds it."""
     with engine.connect() as connection:
         for table in (TABLES, NAMESPACE_PROPERTIES):
-            connection.execute(CreateTable(table, if_not_exists=True))
+            if inspect(connection).has_table(table.name):
+                continue
+            try:
+                connection.execute(CreateTable(table, if_not_exists=True))
+            except DBAPIError:
+                if not inspect(connection).has_table(table.name):
+                    raise
         columns = {column["name"] for column in inspect(connection).get_columns(TABLES.name)}
     return "iceberg_type" in columns

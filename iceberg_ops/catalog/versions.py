@@ -169,6 +169,12 @@ class TableVersions:
             return []
         return [f"{self.folder}/{name}" for name, owner in self.owners().items() if owner in dropped]
 
+    def dropped_owners(self) -> tuple[str, ...]:
+        """Keys of the uuids of dropped tables of which versions are there, that of the highest version first."""
+        if not (dropped := self.dropped()):
+            return ()
+        return tuple(dict.fromkeys(owner for owner in reversed(self.owners().values()) if owner in dropped and owner))
+
     def owners(self) -> dict[str, str | None]:
         """Version file -> key of its table's uuid, lowest version first; None for a file that cannot be read, empty for a table
         without a uuid. A vanished one is left out. A v1 table may get its uuid late: its versions before that are its own, too."""

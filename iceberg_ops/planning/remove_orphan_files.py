@@ -30,6 +30,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid, uuid_key
 from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata, version_of
 from iceberg_ops.table.same_table import TableStates
+from iceberg_ops.table.second_lines import OwnLine, second_catalog
 from iceberg_ops.table.table import Table
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
@@ -119,15 +120,16 @@ class OldMetadata:
 
     def __init__(self, owned: Ownership, io: FileIO) -> None:
         self._owned, self._io = owned, io
-        self._own = TableStates(owned.table)
+        self._own, self._line = TableStates(owned.table), OwnLine(owned.table)
         self._waiting: list[Table] = []
 
     def look(self, info: FileInfo) -> Skipped | Waiting | None:
         """None for a file of another kind, or an old one of the table's own or of a dropped table before it. Where the file or the
         table has no uuid, history shows whose it is, which takes the other files: then ``decide`` says it.
 
-        Raises UnsupportedError if it belongs to another table. A file that does not parse is kept; so is a dropped table's whose
-        name the table may still give to a version: it could be that version by the time it is deleted."""
+        Raises UnsupportedError if it belongs to another table, or to a second catalog that goes on with this one. A file that does
+        not parse is kept; so is a dropped table's whose name the table may still give to a version: it could be that version by the
+        time it is deleted."""
         if not _METADATA_FILE.search(info.location):
             return None
         try:
@@ -143,6 +145,8 @@ class OldMetadata:
             return Waiting()
         if not same_uuid(found.table_uuid, uuid):
             raise self._foreign(state)
+        if self._line.is_left_by(state):
+            raise second_catalog(self._owned.table, info.location)
         self._own.add(state)
         return None
 

@@ -1,0 +1,59 @@
+"""A table that another catalog has as well, and goes on with (``table.second_lines``): jobs here would delete its files.
+
+The folder of the current metadata file is listed. Of the metadata files that the table does not know at most two are read: the
+highest of the other kind of name, and the highest of its own kind where that is above the current one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.io.file_io import names_in
+from iceberg_ops.spec.table_uuid import same_uuid
+from iceberg_ops.table.metadata_files import is_metadata_file, read_metadata, version_of
+from iceberg_ops.table.second_lines import OwnLine, is_counted, second_catalog
+from iceberg_ops.table.table import Table
+
+
+def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool = False) -> None:
+    """Raise UnsupportedError where another catalog goes on with the table. ``shares_folder``: also where another table's metadata
+    lies in the same folder, all of which is to be deleted."""
+    strays = _strays(table, every=shares_folder)
+    if not strays:
+        return
+    # What was committed here between loading and listing is known to the table as it is now.
+    now = catalog.load_table(table.identifier[1:])
+    own = OwnLine(now)
+    for location in strays:
+        try:
+            state = replace(now, metadata=read_metadata(table.io, location), metadata_location=location)
+        except CorruptTableError:
+            continue  # It is gone, or nobody's current one.
+        uuid, theirs = now.metadata.table_uuid, state.metadata.table_uuid
+        if uuid and same_uuid(uuid, theirs):
+            if own.is_left_by(state):
+                raise second_catalog(now, location)
+        elif uuid and theirs and shares_folder:
+            raise UnsupportedError(
+                f"not supported: deleting the folder of table {now.name}, because {location} is metadata of another table "
+                f"(uuid {theirs}, not {uuid}), whose files lie there as well. Move the files of one of the two, or drop that "
+                f"one first"
+            )
+
+
+def _strays(table: Table, *, every: bool) -> list[str]:
+    """Locations of the files to be read: the highest of each kind; ``every``: all of the other kind."""
+    folder, own = table.metadata_location.rpartition("/")[0], OwnLine(table)
+    current, is_own_kind = version_of(table.metadata_location) or 0, is_counted(table.metadata_location)
+    found: dict[bool, list[tuple[int, str]]] = {}
+    for name in names_in(table.io, folder) if folder else ():  # A table in the making has none.
+        location, version = f"{folder}/{name}", version_of(name)
+        if is_metadata_file(name) and version is not None and not own.has(location):
+            kind = is_counted(location)
+            if kind != is_own_kind or version > current:
+                found.setdefault(kind, []).append((version, location))
+    return [
+        location for kind, strays in found.items() for _, location in (strays if every and kind != is_own_kind else [max(strays)])
+    ]

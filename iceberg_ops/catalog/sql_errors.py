@@ -1,0 +1,47 @@
+"""What an error of a SQL database says of the statement that met it.
+
+A statement of this catalog is a transaction by itself. A server that answers it with an error has rolled it back, and says by
+SQLSTATE why; so has sqlite, by its result code. Only where the answer is that the connection, or the server, is lost, or that the
+server does not know itself, the statement may have had its effect.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+
+from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
+from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
+
+_SQLITE_PRIMARY = 0xFF
+"""The bits of sqlite's error code that tell the kind; the others tell more of it."""
+_SQLITE_NOT_APPLIED = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+    }
+)
+"""What passes by itself, or once somebody made room or gave a right."""
+_IN_DOUBT = ("08", "40003", "57P", "58", "XX", "F0")
+"""Beginnings of SQLSTATEs: connection lost, completion unknown, the server is shut down, its system or itself failed."""
+_LASTING = ("0A", "22", "26", "28", "34", "3D", "3F", "42")
+"""What the statement, its values, or the role's rights are the reason of: no other try helps."""
+
+
+def error_of(catalog: str, e: DBAPIError) -> IcebergOpsError:
+    """NotAppliedError or RefusedError where the statement certainly had no effect, and CatalogUnavailableError where that is not
+    known."""
+    message = f"catalog {catalog}: {' '.join(str(e.orig or e).split())}"
+    if getattr(e.orig, "sqlite_errorcode", 0) & _SQLITE_PRIMARY in _SQLITE_NOT_APPLIED:
+        return NotAppliedError(message)
+    state = getattr(e.orig, "sqlstate", None) or getattr(e.orig, "pgcode", None)
+    if e.connection_invalidated or (state is not None and str(state).startswith(_IN_DOUBT)):
+        return CatalogUnavailableError(message)
+    if isinstance(e, ProgrammingError) or (state is not None and str(state).startswith(_LASTING)):
+        return RefusedError(f"{message}; nothing was changed")
+    return CatalogUnavailableError(message) if state is None else NotAppliedError(message)

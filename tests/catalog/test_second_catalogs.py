@@ -1,0 +1,216 @@
+"""A table that a second catalog took in and goes on with: no job of the first deletes what the second one needs."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.memory import MemoryCatalog
+from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.io.memory import MemoryFileIO
+from tests.actions.lake import Lake
+from tests.builders import IDENTIFIER, make_table
+
+GOES_ON = "another catalog has the table too and goes on with it"
+ROWS = [(1, "a", "x"), (2, "b", "x"), (3, "c", "x")]
+
+
+def later() -> int:
+    """In five days: what is written now is old enough for every default."""
+    return time.time_ns() // 1_000_000 + 5 * 86_400_000
+
+
+def filesystem(folder: Path, name: str = "fs") -> Any:
+    return FileSystemCatalog(name, LocalFileIO(), warehouse=f"{folder}/wh")
+
+
+def sql(folder: Path, name: str = "lake") -> Any:
+    return SqlCatalog(name, f"sqlite:///{folder}/catalog.db", LocalFileIO(), warehouse=f"{folder}/wh")
+
+
+def moved(old: Any, new: Any, appends: int = 2) -> tuple[Lake, Lake]:
+    """A table of ``old`` with one row that was registered in ``new`` and got a row by each of ``appends`` there."""
+    for catalog in (old, new):
+        catalog.create_namespace(("ns",))
+    make_table(old)
+    first, second = Lake(old), Lake(new)
+    first.append([ROWS[0]])
+    new.register_table(IDENTIFIER, first.table.metadata_location)
+    for row in ROWS[1 : 1 + appends]:
+        second.append([row])
+    return first, second
+
+
+DESTROY: dict[str, Any] = {
+    "orphans": lambda lake: lake.run("remove_orphan_files", now=later),
+    "expiry": lambda lake: lake.run("expire_snapshots", now=later, retain_last=1),
+    "purge": lambda lake: lake.catalog.drop_table(IDENTIFIER, purge=True),
+}
+
+
+@pytest.mark.parametrize("job", DESTROY)
+@pytest.mark.parametrize("appends", [1, 2])
+def test_a_table_that_moved_from_a_filesystem_catalog_loses_no_file_to_its_old_name(tmp_path: Path, job: str, appends: int) -> None:
+    old, new = moved(filesystem(tmp_path), sql(tmp_path), appends)
+    with pytest.raises(UnsupportedError, match=GOES_ON) as refused:
+        DESTROY[job](old)
+    assert r"v<N>.metadata.json and version-hint.text" in str(refused.value)
+    assert new.rows() == ROWS[: 1 + appends]
+    assert old.rows() == ROWS[:1]
+
+
+def test_no_row_is_added_under_the_old_name_of_a_filesystem_catalog(tmp_path: Path) -> None:
+    old, _ = moved(filesystem(tmp_path), sql(tmp_path))
+    with pytest.raises(UnsupportedError, match=GOES_ON):
+        old.run("rewrite_data_files", now=later, rewrite_all=True)
+
+
+@pytest.mark.parametrize("job", DESTROY)
+def test_a_table_that_its_filesystem_catalog_goes_on_with_loses_no_file_to_its_new_name(tmp_path: Path, job: str) -> None:
+    old, new = moved(filesystem(tmp_path), sql(tmp_path))
+    old.append([(4, "d", "x")])
+    with pytest.raises(UnsupportedError, match=GOES_ON):
+        DESTROY[job](new)
+    assert old.rows() == [ROWS[0], (4, "d", "x")]
+
+
+@pytest.mark.parametrize("job", DESTROY)
+def test_a_table_of_two_sql_catalogs_loses_no_file_to_the_one_that_stayed_behind(tmp_path: Path, job: str) -> None:
+    old, new = moved(sql(tmp_path), sql(tmp_path, "other"))
+    with pytest.raises(UnsupportedError, match=GOES_ON) as refused:
+        DESTROY[job](old)
+    assert "drop it without purge" in str(refused.value)
+    assert new.rows() == ROWS
+    old.catalog.drop_table(IDENTIFIER)
+    DESTROY[job](new)
+
+
+def test_the_new_name_is_maintained_as_ever(tmp_path: Path) -> None:
+    _, new = moved(filesystem(tmp_path), sql(tmp_path))
+    assert new.run("rewrite_data_files", now=later, rewrite_all=True).status == "committed"
+    assert new.run("expire_snapshots", now=later, retain_last=1).status == "committed"
+    new.run("remove_orphan_files", now=later)
+    assert new.rows() == ROWS
+
+
+def test_the_old_name_is_free_once_its_versions_are_moved_away(tmp_path: Path) -> None:
+    old, new = moved(filesystem(tmp_path), sql(tmp_path))
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    for path in (tmp_path / "wh/ns/t/metadata").iterdir():
+        if path.name.startswith("v"):
+            shutil.move(path, aside)
+    assert not old.catalog.table_exists(IDENTIFIER)
+    assert new.run("remove_orphan_files", now=later).status == "nothing-to-do"
+    assert new.rows() == ROWS
+
+
+def test_an_earlier_state_that_was_registered_again_is_maintained_once_the_later_files_are_gone(tmp_path: Path) -> None:
+    catalog = sql(tmp_path)
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+    lake, states = Lake(catalog), list[str]()
+    for row in ROWS:
+        states.append(lake.append([row]).metadata_location)
+    catalog.drop_table(IDENTIFIER)
+    catalog.register_table(IDENTIFIER, states[0])
+    with pytest.raises(UnsupportedError, match="an earlier state was registered again") as refused:
+        lake.run("remove_orphan_files", now=later)
+    assert states[2] in str(refused.value)
+    for location in states[1:]:
+        Path(location).unlink()
+    assert lake.run("remove_orphan_files", now=later).status == "committed"
+    assert lake.rows() == ROWS[:1]
+
+
+def test_what_a_commit_that_died_has_left_is_no_second_catalog(tmp_path: Path) -> None:
+    catalog = sql(tmp_path)
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+    lake = Lake(catalog)
+    table = lake.append([ROWS[0]])
+    died = lake.append([ROWS[1]])
+    catalog._swap_pointer(IDENTIFIER, died.metadata_location, table.metadata_location)
+    left = Path(died.metadata_location)
+    assert lake.run("remove_orphan_files", now=later).status == "committed"
+    assert not left.exists()
+    assert lake.rows() == ROWS[:1]
+
+
+def test_commits_between_loading_and_looking_are_no_second_catalog(tmp_path: Path) -> None:
+    """The job loads the table, others commit, and only then it looks into the folder."""
+    catalog = sql(tmp_path)
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+    lake = Lake(catalog)
+    lake.append([ROWS[0]])
+    lake.append([(4, "d", "x")])
+
+    class Hasty:
+        loads = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(catalog, name)
+
+        def load_table(self, identifier: tuple[str, ...]) -> Any:
+            table = catalog.load_table(identifier)
+            self.loads += 1
+            if self.loads == 1:
+                lake.append([ROWS[1]])
+                lake.append([ROWS[2]])
+            return table
+
+    assert Lake(Hasty()).run("expire_snapshots", now=later, retain_last=1).status == "committed"
+    assert lake.rows() == [*ROWS, (4, "d", "x")]
+
+
+@pytest.mark.parametrize("filesystem_first", [True, False])
+def test_a_purge_of_a_folder_spares_the_table_that_another_catalog_has_there(tmp_path: Path, filesystem_first: bool) -> None:
+    """Two catalogs share a warehouse, and each has a table of the name."""
+    mine, theirs = filesystem(tmp_path), sql(tmp_path)
+    for catalog in (mine, theirs):
+        catalog.create_namespace(("ns",))
+    for catalog in (mine, theirs) if filesystem_first else (theirs, mine):
+        make_table(catalog)
+        Lake(catalog).append([(1, catalog.name, "x")])
+    with pytest.raises(UnsupportedError, match=r"is metadata of another table \(uuid "):
+        mine.drop_table(IDENTIFIER, purge=True)
+    assert Lake(mine).rows() == [(1, "fs", "x")]
+    assert Lake(theirs).rows() == [(1, "lake", "x")]
+    theirs.drop_table(IDENTIFIER, purge=True)
+    mine.drop_table(IDENTIFIER, purge=True)
+    assert not mine.table_exists(IDENTIFIER)
+
+
+def test_a_table_that_became_a_filesystem_catalogs_by_hand_is_maintained_as_ever(tmp_path: Path) -> None:
+    """Its old metadata files lie beside the versions, and the one that became version 1 twice."""
+    catalog = sql(tmp_path)
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+    old = Lake(catalog)
+    for row in ROWS:
+        old.append([row])
+    place = Path(old.table.metadata_location)
+    shutil.copy(place, place.with_name("v1.metadata.json"))
+    new = Lake(filesystem(tmp_path))
+    new.append([(4, "d", "x")])
+    assert new.run("expire_snapshots", now=later, retain_last=1).status == "committed"
+    new.run("remove_orphan_files", now=later)
+    assert new.rows() == [*ROWS, (4, "d", "x")]
+    new.catalog.drop_table(IDENTIFIER, purge=True)
+    assert not list(tmp_path.glob("wh/ns/t/**/*.parquet"))
+
+
+def test_a_store_without_folders_is_looked_at_too() -> None:
+    io = MemoryFileIO("second-catalogs")
+    old, new = moved(MemoryCatalog("test", io), MemoryCatalog("other", io))
+    with pytest.raises(UnsupportedError, match=GOES_ON):
+        DESTROY["orphans"](old)
+    assert new.rows() == ROWS
