@@ -62,6 +62,9 @@ def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = False
 
 
 def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expression:
+    if (check := _check_alone(expression)) is not None:
+        _bind(schema, check, case_sensitive)
+        return ALWAYS_FALSE if isinstance(expression, And) else ALWAYS_TRUE
     if isinstance(expression, And):
         return and_(_bind(schema, expression.left, case_sensitive), _bind(schema, expression.right, case_sensitive))
     if isinstance(expression, Or):
@@ -75,6 +78,16 @@ def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expre
             reference(schema, name, case_sensitive=case_sensitive)
         return _bind_computed(schema, expression, case_sensitive)
     return expression
+
+
+def _check_alone(expression: Expression) -> Predicate | None:
+    """The leaf of a part that is checked and decides nothing (``where.where_of``). It is never evaluated: for a row that does not
+    depend on it, a cast could fail."""
+    if not isinstance(expression, And | Or) or not isinstance(expression.left, Predicate):
+        return None
+    if isinstance(expression, Or) and expression.left.op is not Op.IS_NULL:
+        return None
+    return expression.left if expression.right == not_(expression.left) else None
 
 
 def _dates_of_text(schema: Schema, leaf: Predicate, case_sensitive: bool) -> MayMatch | None:

@@ -38,6 +38,11 @@ whose length the parser forgets."""
 _WIDE_TEXTS = frozenset({"CHAR", "NCHAR", "BPCHAR", "VARCHAR", "NVARCHAR", "CHARACTER"})
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 """Literals of text; those that follow each other are one, in Spark SQL."""
+_OPENS = frozenset({TokenType.L_PAREN, TokenType.COMMA})
+_BETWEEN_VALUES = frozenset({
+    "AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "COLLATE", "ESCAPE", "AT",
+})  # fmt: skip
+"""Words that stand behind a value."""
 Tokens = list[Any]
 
 
@@ -108,12 +113,31 @@ def refused_if_too_deep(text: str) -> Iterator[None]:
 
 
 def _parsed(text: str) -> list[Any]:
-    tokens = joined(tokens_of(text))
+    tokens = _with_columns_named_all(joined(tokens_of(text)))
     _check_typed_literals(text, tokens)
     check_operators(text, tokens)
     found = _trees(text, tokens)
     _note_widths(tokens, found)
     return found
+
+
+def _with_columns_named_all(tokens: Tokens) -> Tokens:
+    """The tokens with ``all`` as a name where it is an argument (``coalesce(all, 0)``). The parser takes it for the word before an
+    argument that keeps doubles, and leaves it out."""
+    found = list(tokens)
+    for i, (before, token) in enumerate(pairwise(tokens), 1):
+        if token.token_type is TokenType.ALL and before.token_type in _OPENS:
+            behind = tokens[i + 1] if i + 1 < len(tokens) else None
+            if before.token_type is TokenType.COMMA or behind is None or not _begins_a_value(behind):
+                found[i] = _named(token)
+    return found
+
+
+def _begins_a_value(token: Any) -> bool:
+    if token.text.upper() in _BETWEEN_VALUES and token.token_type is not TokenType.IDENTIFIER and not is_string(token):
+        return False
+    signs = (TokenType.L_PAREN, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
+    return is_string(token) or token.token_type in signs or token.text[:1].isalnum() or token.text[:1] == "_"
 
 
 def _trees(text: str, tokens: Tokens) -> list[Any]:
@@ -162,8 +186,10 @@ def _check_typed_literals(text: str, tokens: Tokens) -> None:
 
 
 def _as_name(token: Any) -> Any:
-    if token.token_type.name not in _CLAUSE_WORDS:
-        return token
+    return _named(token) if token.token_type.name in _CLAUSE_WORDS else token
+
+
+def _named(token: Any) -> Any:
     return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Expression
+from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, BoundComputed, Expression, leaves
+from iceberg_ops.expressions.row_evaluator import row_filter
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DOUBLE, INT, STRING, NestedField
@@ -73,6 +74,24 @@ def test_what_spark_refuses_is_refused(text: str) -> None:
 )
 def test_what_is_sound_keeps_its_meaning(text: str, meaning: Expression) -> None:
     assert bind(SCHEMA, parse_where(text)) == meaning
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("true OR year(t) = 2020", ALWAYS_TRUE),
+        ("1 = 0 AND CAST(t AS DATE) = DATE '2020-01-01'", ALWAYS_FALSE),
+        ("i = 1 AND NOT (CAST(t AS DATE) IN (NULL, DATE '2020-01-01'))", ALWAYS_FALSE),
+        ("i = 1 AND (true OR CAST(t AS DATE) > DATE '2020-01-01')", bind(SCHEMA, parse_where("i = 1"))),
+        ("i = 1 OR (false AND year(t) IN (2020, 2021))", bind(SCHEMA, parse_where("i = 1"))),
+    ],
+)
+def test_what_is_only_checked_is_not_computed(text: str, meaning: Expression) -> None:
+    """A text that is no date ended the scan, although nothing depends on it."""
+    found = bind(SCHEMA, parse_where(text))
+    assert [kept for kept in leaves(found) if isinstance(kept, BoundComputed)] == []
+    row = (1, "no date", 2.0)
+    assert row_filter(found)(row) is row_filter(meaning)(row)
 
 
 def test_a_delete_by_a_malformed_condition_is_refused_and_not_done_for_nothing() -> None:

@@ -1,14 +1,16 @@
 """Generated columns of text in every Arrow form that a writer may use, under any name: a scan, a rewrite, a writer and deletes by a
 nested field give the rows that the model has, or refuse text that is no UTF-8 by file and column.
 
-Drawn are list views, large lists, extension types over structs, dictionaries with a null among their values, names with quotes and
-dots, columns of the file's own before the table's, and bytes that are no UTF-8.
+Drawn are list views, large lists, extension types over structs and inside them, NULL in some and in all rows (also over elements
+that nobody sees), dictionaries with a null among their values, names with quotes and dots, columns of the file's own before the
+table's, and bytes that are no UTF-8.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +29,7 @@ from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import LONG, STRING, IcebergType, NestedField, StructType, list_of, map_of
+from iceberg_ops.spec.types import LONG, STRING, UUID, IcebergType, NestedField, StructType, list_of, map_of
 from tests.builders import make_catalog
 from tests.generated.drawing import Draw, for_each_seed, missing
 
@@ -44,6 +46,9 @@ WANTED = {
     "struct",
     "extension",
     "map",
+    "uuids",
+    "some null",
+    "all null",
     "no UTF-8",
     "own column",
     "nested key",
@@ -67,8 +72,22 @@ def offsets(draw: Draw, rows: int) -> list[int]:
     return list(itertools.accumulate((draw.randint(0, 2) for _ in range(rows)), initial=0))
 
 
-def cut(values: list[Any], at: list[int]) -> list[list[Any]]:
-    return [values[start:end] for start, end in itertools.pairwise(at)]
+def cut(values: list[Any], at: list[int], hidden: list[bool]) -> list[list[Any] | None]:
+    """The elements of each list; None where it is ``hidden``."""
+    return [None if h else values[start:end] for (start, end), h in zip(itertools.pairwise(at), hidden, strict=True)]
+
+
+def hidden_rows(draw: Draw, rows: int, bad: list[bool]) -> list[bool]:
+    """Which rows are NULL, none of them ``bad``: what they hold is there all the same, and no row's."""
+    share = draw.choice([0.0, 0.0, 0.4, 1.0])
+    hidden = [not b and draw.often(share) for b in bad]
+    if any(hidden):
+        draw.note("all null" if all(hidden) else "some null")
+    return hidden
+
+
+def bad_lists(flat: list[Any], at: list[int]) -> list[bool]:
+    return [is_bad(flat[start:end]) for start, end in itertools.pairwise(at)]
 
 
 def drawn_text(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
@@ -86,30 +105,35 @@ def drawn_list(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]
     form, at = draw.choice(sorted(LIST_FORMS)), offsets(draw, rows)
     draw.note(form)
     flat = texts(draw, at[-1])
-    kind = LIST_FORMS[form](field("element", pa.string(), 3))
+    hidden = hidden_rows(draw, rows, bad_lists(flat, at))
+    kind, mask = LIST_FORMS[form](field("element", pa.string(), 3)), pa.array(hidden)
     array: pa.Array
     if "view" in form:
         size = pa.int64() if "large" in form else pa.int32()
         sizes = pa.array([b - a for a, b in itertools.pairwise(at)], size)
         made = pa.LargeListViewArray if "large" in form else pa.ListViewArray
-        array = made.from_arrays(pa.array(at[:-1], size), sizes, of_text(flat), type=kind)
+        array = made.from_arrays(pa.array(at[:-1], size), sizes, of_text(flat), type=kind, mask=mask)
     else:
         made = pa.LargeListArray if "large" in form else pa.ListArray
-        array = made.from_arrays(pa.array(at, pa.int64() if "large" in form else pa.int32()), of_text(flat), type=kind)
-    return list_of(3, STRING), array, cut(flat, at)
+        starts = pa.array(at, pa.int64() if "large" in form else pa.int32())
+        array = made.from_arrays(starts, of_text(flat), type=kind, mask=mask)
+    return list_of(3, STRING), array, cut(flat, at, hidden)
 
 
 def drawn_struct(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
     values, numbers = texts(draw, rows), list(range(rows))
+    hidden = hidden_rows(draw, rows, list(map(is_bad, values)))
     array = pa.StructArray.from_arrays(
-        [of_text(values), pa.array(numbers, pa.int64())], fields=[field("p", pa.string(), 3), field("q", pa.int64(), 4)]
+        [of_text(values), pa.array(numbers, pa.int64())],
+        fields=[field("p", pa.string(), 3), field("q", pa.int64(), 4)],
+        mask=pa.array(hidden),
     )
     draw.note("struct")
     if draw.often(0.5):
         draw.note("extension")
         array = pa.ExtensionArray.from_storage(pa.opaque(array.type, "x", "y"), array)
     type_ = StructType((NestedField(3, "p", STRING), NestedField(4, "q", LONG)))
-    return type_, array, [{"p": p, "q": q} for p, q in zip(values, numbers, strict=True)]
+    return type_, array, [None if h else {"p": p, "q": q} for p, q, h in zip(values, numbers, hidden, strict=True)]
 
 
 def drawn_map(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
@@ -118,11 +142,40 @@ def drawn_map(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
     keys = [f"k{n}".encode() for n in range(at[-1])]
     kind = pa.map_(field("key", pa.string(), 3, nullable=False), field("value", pa.string(), 4))
     draw.note("map")
-    array = pa.MapArray.from_arrays(pa.array(at, pa.int32()), of_text(keys), of_text(flat), type=kind)
-    return map_of(3, STRING, 4, STRING), array, cut(list(zip(keys, flat, strict=True)), at)
+    hidden = hidden_rows(draw, rows, bad_lists(flat, at))
+    array = pa.MapArray.from_arrays(pa.array(at, pa.int32()), of_text(keys), of_text(flat), type=kind, mask=pa.array(hidden))
+    return map_of(3, STRING, 4, STRING), array, cut(list(zip(keys, flat, strict=True)), at, hidden)
+
+
+def drawn_uuids(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
+    """Arrow's uuid type as a value of a map, or in structs in a list."""
+    at = offsets(draw, rows)
+    flat = [Uuid(draw.choice([None, draw.randbytes(16)])) for _ in range(at[-1])]
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([u.value for u in flat], pa.binary(16)))
+    hidden = hidden_rows(draw, rows, [False] * rows)
+    starts, mask = pa.array(at, pa.int32()), pa.array(hidden)
+    draw.note("uuids")
+    if draw.often(0.5):
+        keys = [f"k{n}".encode() for n in range(at[-1])]
+        kind = pa.map_(field("key", pa.string(), 3, nullable=False), field("value", pa.uuid(), 4))
+        array = pa.MapArray.from_arrays(starts, of_text(keys), uuids, type=kind, mask=mask)
+        return map_of(3, STRING, 4, UUID), array, cut(list(zip(keys, flat, strict=True)), at, hidden)
+    structs = pa.StructArray.from_arrays([uuids], fields=[field("u", pa.uuid(), 4)])
+    array = pa.ListArray.from_arrays(starts, structs, type=pa.list_(field("element", structs.type, 3)), mask=mask)
+    type_ = list_of(3, StructType((NestedField(4, "u", UUID),)))
+    return type_, array, cut([{"u": u} for u in flat], at, hidden)
+
+
+@dataclass(frozen=True)
+class Uuid:
+    """Sixteen bytes, which are no text."""
+
+    value: bytes | None
 
 
 def is_bad(value: Any) -> bool:
+    if isinstance(value, Uuid):
+        return False
     if isinstance(value, dict):
         return any(map(is_bad, value.values()))
     return any(map(is_bad, value)) if isinstance(value, list | tuple) else value in BAD
@@ -130,6 +183,8 @@ def is_bad(value: Any) -> bool:
 
 def shown(value: Any) -> Any:
     """The model's value as Arrow gives it."""
+    if isinstance(value, Uuid):
+        return value.value
     if isinstance(value, dict):
         return {k: shown(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -143,7 +198,7 @@ class Case:
     def __init__(self, draw: Draw) -> None:
         rows = draw.randint(1, 6)
         self.name, self.ids = draw.choice(NAMES), list(range(rows))
-        self.type, array, self.values = draw.choice([drawn_text, drawn_list, drawn_struct, drawn_map])(draw, rows)
+        self.type, array, self.values = draw.choice([drawn_text, drawn_list, drawn_struct, drawn_map, drawn_uuids])(draw, rows)
         self.is_bad = is_bad(self.values)
         self.catalog = make_catalog()
         schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, self.name, self.type))
@@ -175,14 +230,14 @@ class Case:
 
     def delete_by_p(self, draw: Draw) -> None:
         """Equality deletes by the struct's field p: of one row's value, null too."""
-        gone = draw.choice(self.values)["p"]
+        gone = (draw.choice(self.values) or {"p": None})["p"]
         p = field("p", pa.string(), 3)
         columns = [(field(self.name, pa.struct([p]), 2), pa.StructArray.from_arrays([of_text([gone])], fields=[p]))]
         more = {"content": FileContent.EQUALITY_DELETES, "equality_ids": (3,)}
         head = self.table.metadata.current_snapshot_id
         deletes = self.put("data/d.parquet", columns, 1, **more)
         self.table = commit(self.catalog, self.table, RowDelta(added_deletes=(deletes,), starting_snapshot_id=head)).table
-        kept = [(i, v) for i, v in zip(self.ids, self.values, strict=True) if v["p"] != gone]
+        kept = [(i, v) for i, v in zip(self.ids, self.values, strict=True) if (v or {"p": None})["p"] != gone]
         self.ids, self.values = [i for i, _ in kept], [v for _, v in kept]
         self.is_bad = is_bad(self.values)
         draw.note("nested key")

@@ -73,10 +73,10 @@ def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
     if pa.types.is_map(wanted):
         lists = as_lists(array)
-        entries = lists.flatten()
+        entries = elements_of(lists)
         key, item = plain_array(entries.field(0), wanted.key_type), plain_array(entries.field(1), wanted.item_type)
         return pa.MapArray.from_arrays(offsets_of(lists), key, item, type=wanted, mask=mask)
-    return pa.ListArray.from_arrays(offsets_of(array), plain_array(array.flatten(), wanted.value_type), type=wanted, mask=mask)
+    return pa.ListArray.from_arrays(offsets_of(array), plain_array(elements_of(array), wanted.value_type), type=wanted, mask=mask)
 
 
 def read_whole(schema: pa.Schema) -> tuple[frozenset[int], ...]:
@@ -104,6 +104,12 @@ def as_lists(array: pa.MapArray) -> pa.ListArray:
     return pa.Array.from_buffers(
         pa.list_(entries.type), len(array), array.buffers()[:2], array.null_count, array.offset, children=[entries]
     )
+
+
+def elements_of(array: pa.Array) -> pa.Array:
+    """The elements of lists, one list after the other. Where every list is null Arrow's ``flatten`` builds an array anew, which it
+    cannot for an extension type inside a struct or map (uuid)."""
+    return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
 
 
 def offsets_of(array: pa.Array) -> pa.Array:

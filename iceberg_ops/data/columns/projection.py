@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.arrow.arrow_schema import arrow_field, arrow_type
 from iceberg_ops.data.arrow.arrow_values import bare_batch, repeated
-from iceberg_ops.data.arrow.plain_types import as_lists, is_list, offsets_of
+from iceberg_ops.data.arrow.plain_types import as_lists, elements_of, is_list, offsets_of
 from iceberg_ops.data.arrow.variant import read_variant
 from iceberg_ops.data.columns.file_columns import FileColumn, find_column
 from iceberg_ops.data.columns.missing_values import OF_NO_PARTITION, MissingValues
@@ -213,14 +213,14 @@ def _hidden(child: pa.Array, parent: pa.Array) -> pa.Array:
 
 def _list(array: pa.Array, column: FileColumn, type_: ListType, missing: MissingValues) -> pa.Array:
     element = column.children[0]
-    values = _convert(array.flatten(), element, type_.element, missing)
+    values = _convert(elements_of(array), element, type_.element, missing)
     mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(offsets_of(array), values, type=arrow_type(type_), mask=mask)
 
 
 def _map(array: pa.Array, column: FileColumn, type_: MapType, missing: MissingValues) -> pa.Array:
     lists = as_lists(array)
-    pairs = lists.flatten()
+    pairs = elements_of(lists)
     keys = _convert(pairs.field(0), column.children[0], type_.key, missing)
     values = _convert(pairs.field(1), column.children[1], type_.value, missing)
     mask = array.is_null() if array.null_count else None
