@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from iceberg_ops.errors import NoSuchTableError, UnsupportedError
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.table.table import Table
 
@@ -37,14 +36,17 @@ class PathCatalog:
     def table_exists(self, identifier: tuple[str, ...]) -> bool:
         return True
 
-    def commit_table(self, table: Table, requirements: Sequence[Any], updates: Sequence[Any]) -> Table:
-        raise UnsupportedError(f"not supported: changing {table.location}, because a table given by its path is only read")
-
     def list_tables(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
         return []
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         return []
 
-    def __getattr__(self, name: str) -> Any:
-        raise NoSuchTableError(f"a table given by its path has no catalog that could {name.replace('_', ' ')}")
+    def namespace_properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        return {}
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise UnsupportedError(f"not supported: changing {self._table.location}, because a table given by its path is only read")
+
+    # A method that is not here is none of this catalog's: whoever asks which ones it has (isinstance of a protocol) gets an answer.
+    commit_table = create_table = drop_table = rename_table = register_table = create_namespace = drop_namespace = _refused

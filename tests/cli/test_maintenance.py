@@ -14,6 +14,7 @@ import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.cli.main import run
+from iceberg_ops.config.actions import MAINTENANCE_ACTIONS
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.errors import CorruptTableError
@@ -68,6 +69,20 @@ def test_a_table_can_be_planned_by_its_path_and_not_changed(lake: Lake, capsys: 
     assert as_json(capsys)["status"] == "planned"
     assert run(["run", "rewrite_data_files", path]) == 1
     assert "is only read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", [*MAINTENANCE_ACTIONS, "compute_table_stats", "compute_partition_stats"])
+def test_every_action_is_planned_on_a_table_given_by_its_path(action: str, lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    path = lake.table.location.removeprefix("file://")
+    assert run(["plan", action, path, "--json"]) in (0, 2), capsys.readouterr().err
+    assert as_json(capsys)["action"] == action
+
+
+def test_health_of_a_path_has_a_verdict_of_every_action(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["health", lake.table.location.removeprefix("file://"), "--json"]) == 2
+    found = {row["action"]: row["verdict"] for row in as_json(capsys)}
+    assert found.keys() == {*MAINTENANCE_ACTIONS}
+    assert "unknown" not in found.values()
 
 
 def test_run_does_the_work_and_writes_the_report(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
