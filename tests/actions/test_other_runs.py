@@ -30,12 +30,14 @@ def told(report: ActionReport) -> list[str]:
 
 def test_a_second_rewrite_is_told_of_the_first_and_does_its_work(caplog: pytest.LogCaptureFixture) -> None:
     lake = small_files()
-    held(lake, "rewrite_data_files", "night")
+    held(lake, "rewrite_data_files", "night", until=NOW + 90 * 60_000)
     with caplog.at_level(logging.WARNING):
         report = lake.run("rewrite_data_files")
-    assert (report.status, [line[:53] for line in told(report)]) == (
+    assert (report.status, [line.partition(";")[0] for line in told(report)]) == (
         "committed",
-        ["rewrite_data_files (run night) works on the table too"],
+        [
+            "rewrite_data_files (run night) holds a lease on the table for 90 min: it works on it now, or was killed and does not",
+        ],
     )
     assert told(report)[0] in caplog.text
 
@@ -43,11 +45,22 @@ def test_a_second_rewrite_is_told_of_the_first_and_does_its_work(caplog: pytest.
 def test_of_many_runs_a_few_are_named() -> None:
     lake = small_files()
     for n in range(5):
-        held(lake, "update", f"update-{n}")
+        held(lake, "update", f"update-{n}", until=NOW + (n + 1) * 60_000)
     assert told(lake.run("rewrite_data_files")) == [
-        "update (run update-0), update (run update-1), update (run update-2) and 2 more work on the table too; "
-        "of two runs that replace the same files, the one that commits last is refused"
+        "update (run update-0), update (run update-1), update (run update-2) and 2 more hold leases on the table for up to 5 min: "
+        "each works on it now, or was killed and does not; of two runs that replace the same files, the one that commits last is "
+        "refused"
     ]
+
+
+def test_a_try_that_was_killed_is_not_said_to_work_when_its_run_is_tried_again() -> None:
+    lake = small_files()
+    held(lake, "rewrite_data_files", "night", until=NOW + 2)
+    (line,) = told(lake.run("rewrite_data_files", run_key="night"))
+    assert line.startswith(
+        "rewrite_data_files (an earlier try of this run, night) holds a lease on the table for 1 min: it works on it now, or was "
+        "killed and does not; "
+    )
 
 
 def test_runs_that_replace_no_file_or_ran_out_are_not_told_of() -> None:

@@ -1,6 +1,9 @@
-"""Tells a rewrite at its start that another run works on the table: the two may replace the same files, and the second is refused.
+"""Tells a rewrite at its start that another run has a lease on the table: the two may replace the same files, and the second is
+refused.
 
-It is told only, in the log and as a step of the report. What keeps rows safe is the conflict check of the commit.
+A lease does not show whether its run works or was killed: that of a killed run stays until it runs out, and the next try finds it.
+So both are said, and for how long the lease lasts. It is told only, in the log and as a step of the report. What keeps rows safe is
+the conflict check of the commit.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ log = logging.getLogger(__name__)
 
 STEP = "look for other runs"
 _NAMED = 3
+_MINUTE_MS = 60_000
 _ADDS_ONLY = frozenset({"append", "add_files", "compute_table_stats", "compute_partition_stats"})
 """Actions that replace no file: a rewrite beside them conflicts with nothing."""
 
@@ -30,13 +34,21 @@ def tell_of_other_runs(run: Run) -> None:
         return
     if not others:
         return
-    named = ", ".join(f"{lease.action} (run {lease.holder})" for lease in others[:_NAMED])
+    named = ", ".join(f"{lease.action} ({_who(lease, run)})" for lease in others[:_NAMED])
     more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-    verb = "works" if len(others) == 1 else "work"
-    told = f"{named}{more} {verb} on the table too; of two runs that replace the same files, the one that commits last is refused"
+    minutes = max(1, max(lease.expires_at_ms - run.now_ms() for lease in others) // _MINUTE_MS)
+    one, several = f"holds a lease on the table for {minutes} min: it", f"hold leases on the table for up to {minutes} min: each"
+    told = (
+        f"{named}{more} {one if len(others) == 1 else several} works on it now, or was killed and does not; "
+        "of two runs that replace the same files, the one that commits last is refused"
+    )
     log.warning("%s %s: %s", run.job.job, run.job.table, told)
     with run.step(STEP) as detail:
         detail.append(told)
+
+
+def _who(lease: Lease, run: Run) -> str:
+    return f"an earlier try of this run, {lease.holder}" if lease.holder == run.run_key else f"run {lease.holder}"
 
 
 def _replaces(lease: Lease) -> bool:
