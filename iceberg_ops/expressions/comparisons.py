@@ -318,8 +318,11 @@ def plain_literal(column: PrimitiveType, value: Any) -> Literal:
 
 def decimal_literal(value: Decimal) -> Literal:
     """A decimal literal of the least precision that holds ``value``, at its own scale. Raises ValueError beyond 38 digits."""
-    scale = max(-int(value.as_tuple().exponent), 0)
-    whole = unscaled(value) * 10 ** max(int(value.as_tuple().exponent), 0)
+    exponent = int(value.as_tuple().exponent)
+    if exponent < -38 or (value and value.adjusted() >= 38):
+        raise ValueError(f"{value} has more than 38 digits")
+    scale = max(-exponent, 0)
+    whole = unscaled(value) * 10 ** max(exponent, 0) if value else 0
     precision = max(len(str(abs(whole))), scale, 1)
     if precision > 38:
         raise ValueError(f"{value} has more than 38 digits")

@@ -22,10 +22,14 @@ from iceberg_ops.expressions.comparisons import (
     timestamp_of,
 )
 from iceberg_ops.expressions.literal_text import (
+    MOST_DIGITS,
+    TRIMMED_BY_JAVA,
+    NotFolded,
     boolean_from_text,
     date_from_text,
-    decimal_text,
+    decimal_from_text,
     floating_from_text,
+    is_hexadecimal,
     time_from_text,
     uuid_from_text,
     whole_from_text,
@@ -36,13 +40,10 @@ from iceberg_ops.spec.types import BOOLEAN, DATE, FLOAT, INT, LONG, STRING, TIME
 from iceberg_ops.spec.values import decimal_of, float32, float_text
 
 WIDTHS = {"tinyint": (-128, 127), "smallint": (-32768, 32767), "int": INT_RANGE, "long": LONG_RANGE}
+READ_ALIKE = frozenset({"boolean", "int", "long", "float", "double", "decimal", "string", "binary"})
+"""Types that Spark casts no text to that we refuse to."""
 _MICROS_PER_DAY = SECONDS_PER_DAY * MICROS_PER_SECOND
 _INSTANTS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
-_EXACT = Context(prec=2000, rounding=ROUND_HALF_UP)
-
-
-class NotFolded(ValueError):
-    """A cast whose result only Spark knows, or whether there is one."""
 
 
 def to_whole(literal: Literal, width: str) -> Literal:
@@ -82,9 +83,13 @@ def _to_floating(literal: Literal, target: PrimitiveType) -> Literal:
 def _nearest_float(literal: Literal, number: float) -> float:
     """Rounded once: a whole number or decimal that was rounded to a double first could lie half way between two floats."""
     near = float32(number)
-    if not math.isfinite(number) or not math.isfinite(near) or isinstance(literal.value, float):
+    if near == number or not math.isfinite(number) or not math.isfinite(near) or isinstance(literal.value, float):
         return near
-    exact = Fraction(Decimal(literal.value.strip().rstrip("dDfF")) if isinstance(literal.value, str) else literal.value)
+    if isinstance(literal.value, str) and is_hexadecimal(literal.value):
+        raise NotFolded(f"{literal.value!r} as a float")
+    exact = Fraction(
+        Decimal(literal.value.strip(TRIMMED_BY_JAVA).rstrip("dDfF")) if isinstance(literal.value, str) else literal.value
+    )
     around = [next_float32(near, -1), near, next_float32(near, 1)]
     return min(around, key=lambda f: (abs(Fraction(f) - exact) if math.isfinite(f) else math.inf, _is_odd(f), f != near))
 
@@ -97,7 +102,7 @@ def _is_odd(value: float) -> bool:
 def _to_decimal(literal: Literal, target: DecimalType) -> Literal:
     value = literal.value
     if isinstance(value, str):
-        number = Decimal(decimal_text(value))
+        number = decimal_from_text(value)
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value} is no decimal")
@@ -106,7 +111,8 @@ def _to_decimal(literal: Literal, target: DecimalType) -> Literal:
         number = Decimal(int(value)) if isinstance(value, bool) else Decimal(value)
     else:
         raise NotFolded(f"a {literal.type} literal cannot be cast to {target}")
-    whole = int(number.scaleb(target.scale, _EXACT).to_integral_value(ROUND_HALF_UP))
+    exact = Context(prec=len(number.as_tuple().digits) + MOST_DIGITS, rounding=ROUND_HALF_UP)
+    whole = int(number.scaleb(target.scale, exact).to_integral_value(ROUND_HALF_UP)) if number else 0
     if abs(whole) >= 10**target.precision:
         raise ValueError(f"{value} is outside {target}")
     return Literal(decimal_of(whole, target.scale), target)

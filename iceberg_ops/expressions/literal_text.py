@@ -1,6 +1,7 @@
 """Text of SQL literals to values, as Spark's casts from string read it (``CAST('...' AS T)``, ``DATE '...'``).
 
-Every function raises ValueError for text that Spark 4 in ANSI mode refuses; callers turn it into WhereError with the column's name.
+Every function raises ValueError for text that Spark 4 in ANSI mode refuses, and NotFolded for what only Spark reads; callers turn
+ValueError into WhereError with the column's name.
 A timestamp without an offset is read as UTC: this package has no session time zone. A timestamp's text is read to the nanosecond,
 because Iceberg has such columns; what Spark does with more than six digits is for callers to apply. Iceberg's own JSON forms are
 strict and live in ``iceberg_ops.spec.epoch``.
@@ -8,9 +9,11 @@ strict and live in ``iceberg_ops.spec.epoch``.
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from iceberg_ops.spec.epoch import SECONDS_PER_DAY, days_from_civil, parse_date
@@ -26,14 +29,28 @@ _OFFSET = re.compile(
 )
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _FLOATING = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?[dDfF]?", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?", re.ASCII)
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?\d++[dDfF]?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:(\d++)\.?(\d*+)|\.(\d++))(?:[eE]([+-]?\d++))?")
 _SPECIAL = {"nan": "nan", "inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
+_SIGNED_NAN = frozenset({"+NaN", "-NaN"})
+"""Java reads these, in this case alone."""
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 _AROUND = "".join(map(chr, range(33))) + "\x7f"
-"""What Spark strips from a text before it reads a number, a date or a truth value: blanks and control characters of ASCII."""
+"""What Spark strips from a text before it reads a whole number, a date or a truth value: blanks and control characters of ASCII."""
+TRIMMED_BY_JAVA = _AROUND[:-1]
+"""What Java strips from a text before it reads a decimal, a float or a double, and before Spark knows a word for a day."""
+MOST_DIGITS = 38
+"""Of a decimal."""
+_DIGITS_OF_EXPONENT = 6
+_CHANGING_DAYS = frozenset({"now", "today", "tomorrow", "yesterday"})
+_DAYS, _MICROS = range(-(2**31), 2**31), range(-(2**63), 2**63)
 _NANOS = 1_000_000_000
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
+
+
+class NotFolded(ValueError):
+    """A cast whose result only Spark knows, or whether there is one."""
 
 
 def boolean_from_text(text: str) -> bool:
@@ -51,30 +68,55 @@ def whole_from_text(text: str) -> int:
 
 
 def floating_from_text(text: str) -> float:
-    word = text.strip(_AROUND)
+    word = text.strip(TRIMMED_BY_JAVA)
+    if _FLOATING.fullmatch(word):
+        return float(word.rstrip("dDfF"))
+    if word in _SIGNED_NAN:
+        return math.nan
     if special := _SPECIAL.get(word.lower()):
         return float(special)
-    if not _FLOATING.fullmatch(word):
+    if not is_hexadecimal(word):
         raise ValueError(f"{text!r} is not a number")
-    return float(word.rstrip("dDfF"))
+    try:
+        return float.fromhex(word.rstrip("dDfF"))
+    except OverflowError:
+        return -math.inf if word.startswith("-") else math.inf
 
 
-def decimal_text(text: str) -> str:
-    """The text, checked to be what ``Decimal`` reads."""
-    if not _DECIMAL.fullmatch(text.strip(_AROUND)):
-        raise ValueError(f"{text!r} is not a decimal")
-    return text.strip(_AROUND)
+def is_hexadecimal(text: str) -> bool:
+    """Whether a text is a float of hexadecimal digits with a power of two, such as ``0x1.8p3``."""
+    return _HEXADECIMAL.fullmatch(text.strip(TRIMMED_BY_JAVA)) is not None
 
 
-def date_from_text(text: str) -> int:
-    """Days from 1970-01-01; month and day may be left out, and a time after the day is ignored."""
-    word = text.strip(_AROUND)
-    if word.lower() == "epoch":
-        return 0
-    match = _DATE.fullmatch(word)
+def decimal_from_text(text: str) -> Decimal:
+    """A decimal with at most 38 digits before its point. Raises NotFolded for digits that are not ASCII, which Java reads by
+    its own version of Unicode, and for exponents of millions, which Java refuses or needs much memory for."""
+    word = text.strip(TRIMMED_BY_JAVA)
+    match = _DECIMAL.fullmatch(word)
     if match is None:
-        raise ValueError(f"{text!r} is not a date")
-    return _days(match[1], match[2], match[3])
+        raise ValueError(f"{text!r} is not a decimal")
+    if not word.isascii():
+        raise NotFolded(f"{text!r} as a decimal, which has digits that are not ASCII")
+    fraction = match[2] or match[3] or ""
+    digits = ((match[1] or "") + fraction).lstrip("0") or "0"
+    exponent = (match[4] or "0").lstrip("+")
+    if len(exponent.lstrip("-").lstrip("0")) > _DIGITS_OF_EXPONENT:
+        raise NotFolded(f"{text!r} as a decimal, whose exponent is extreme")
+    if digits != "0" and len(digits) - len(fraction) + int(exponent) > MOST_DIGITS:
+        raise ValueError(f"{text!r} has more than {MOST_DIGITS} digits before its point")
+    return Decimal(word)
+
+
+def date_from_text(text: str, *, of_column: bool = False) -> int:
+    """Days from 1970-01-01; month and day may be left out, and a time after the day is ignored. ``of_column``: the text is no
+    constant, and Spark knows no words in it."""
+    word = text.strip(_AROUND)
+    match = _DATE.fullmatch(word)
+    if match is not None:
+        return _days(match[1], match[2], match[3])
+    if not of_column and _is_epoch(text):
+        return 0
+    raise _not_read(text, "a date")
 
 
 def time_from_text(text: str) -> int:
@@ -89,16 +131,26 @@ def timestamp_from_text(text: str) -> tuple[int, bool]:
     """Nanoseconds from the epoch (UTC where an offset or a zone is given, else as written), and whether one is given. Digits beyond
     nanoseconds are cut."""
     word = text.strip(_AROUND)
-    if word.lower() == "epoch":
+    if _is_epoch(text):
         return 0, False
     match = _TIMESTAMP.fullmatch(word)
     if match is None:
-        raise ValueError(f"{text!r} is not a timestamp")
+        raise _not_read(text, "a timestamp")
     local = _days(match[1], match[2], match[3]) * SECONDS_PER_DAY * _NANOS
     local += _nanos_of_day(match[4] or "0", match[5], match[6], match[7])
-    if match[8] is None:
-        return local, False
-    return local - _offset_seconds(match[8], local // 1000) * _NANOS, True
+    instant = local if match[8] is None else local - _offset_seconds(match[8], local // 1000) * _NANOS
+    if instant // 1000 not in _MICROS:
+        raise ValueError(f"{text!r} is outside timestamp")
+    return instant, match[8] is not None
+
+
+def _is_epoch(text: str) -> bool:
+    return text.strip(TRIMMED_BY_JAVA).lower() == "epoch"
+
+
+def _not_read(text: str, what: str) -> ValueError:
+    is_changing = text.strip(TRIMMED_BY_JAVA).lower() in _CHANGING_DAYS
+    return ValueError(f"{text!r} means another day tomorrow: write {what} itself" if is_changing else f"{text!r} is not {what}")
 
 
 def uuid_from_text(text: str) -> uuid.UUID:
@@ -112,7 +164,10 @@ def uuid_from_text(text: str) -> uuid.UUID:
 def _days(year: str, month: str | None, day: str | None) -> int:
     number = int(year)
     parse_date(f"{2000 + number % 400:04d}-{int(month or 1):02d}-{int(day or 1):02d}")
-    return days_from_civil(number, int(month or 1), int(day or 1))
+    days = days_from_civil(number, int(month or 1), int(day or 1))
+    if days not in _DAYS:
+        raise ValueError(f"year {year} is outside date")
+    return days
 
 
 def _nanos_of_day(hour: str, minute: str | None, second: str | None, fraction: str | None) -> int:

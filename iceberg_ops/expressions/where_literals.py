@@ -17,7 +17,8 @@ from sqlglot import exp
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.comparisons import INT_RANGE, LONG_RANGE, decimal_literal
-from iceberg_ops.expressions.literal_casts import NotFolded, cast, to_whole
+from iceberg_ops.expressions.literal_casts import READ_ALIKE, cast, to_whole
+from iceberg_ops.expressions.literal_text import NotFolded
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.spec.types import (
     BINARY,
@@ -69,8 +70,6 @@ _TYPES: dict[str, PrimitiveType] = {
 }
 _DIGITS_OF_MINUS = 34
 """To so many digits Spark rounds what stands after a minus that is no part of the literal, as in ``-(1.5)``."""
-_READ_ALIKE = frozenset({"boolean", "int", "long", "decimal", "string", "binary"})
-"""Types that Spark casts no text to that we refuse to."""
 _FUNCTIONS: dict[str, PrimitiveType | str] = {
     "tinyint": "tinyint",
     "smallint": "smallint",
@@ -219,5 +218,5 @@ def _cast_to(value: Constant | None, target: PrimitiveType | str, *, safe: bool 
     except (ValueError, ArithmeticError):
         if not safe:
             raise
-        # Spark reads more texts than we do: hours without a day, which are today's, or hexadecimal floats.
-        return NULL if isinstance(target, str) or target.name in _READ_ALIKE else None
+        # Spark reads more texts as dates and timestamps than we do: words, and hours without a day, which are today's.
+        return NULL if isinstance(target, str) or target.name in READ_ALIKE else None

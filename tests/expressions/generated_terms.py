@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.expressions.generated_literals import sql_text
+from tests.expressions.generated_texts import TextForms
+
 COLUMNS: Mapping[str, Sequence[str]] = {
     "boolean": ("flag",),
     "int": ("i", "inner.x"),
@@ -55,10 +58,10 @@ CASTS = {"int": "INT", "long": "BIGINT", "double": "DOUBLE", "string": "STRING",
 
 
 class Terms:
-    """``drawn`` counts the forms that were drawn."""
+    """Draws with one source of chance."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+        self.rng, self.texts = rng, TextForms(rng)
 
     def draw(self, type_: str | None = None) -> str:
         return self.of(type_ or self.rng.choice(TYPES[:-1]), self.rng.choice((1, 1, 2, 2, 3)))
@@ -154,18 +157,28 @@ def _long(t: Terms, type_: str, depth: int) -> str:
 
 def _decimal(t: Terms, type_: str, depth: int) -> str:
     a = t.of("decimal", depth)
-    to = t.rng.choice(("DECIMAL(9, 2)", "DECIMAL(5, 0)", "DECIMAL(20, 6)", "DECIMAL(12, 2)"))
+    to = t.rng.choice(("DECIMAL(9, 2)", "DECIMAL(5, 0)", "DECIMAL(20, 6)", "DECIMAL(12, 2)", "DECIMAL(38, 0)", "DECIMAL(38, 37)"))
+    if t.rng.random() < 0.3:
+        return f"{t.rng.choice(('CAST', 'try_cast'))}({_text_to_read(t)} AS {to})"
     return t.rng.choice(
         (f"floor({a})", f"ceil({a})", f"CAST({a} AS {to})", f"CAST({t.of('int', depth)} AS {to})", f"(dec * {t.of('int', 0)})")
     )
 
 
 def _cast(t: Terms, type_: str, depth: int) -> str:
-    source = t.rng.choice(TYPES)
-    a = t.of(source, depth)
+    a = t.of(t.rng.choice(TYPES), depth) if t.rng.random() < 0.5 else _text_to_read(t)
     name = CASTS[type_]
     return t.rng.choice(
         (f"CAST({a} AS {name})", f"try_cast({a} AS {name})", f"{name.lower()}({a})" if type_ in ("int", "string") else a)
+    )
+
+
+def _text_to_read(t: Terms) -> str:
+    """A text that is likely to be cast: of a column, a literal, or a part or an end of one."""
+    literal = sql_text(t.rng, t.texts.draw()[0])
+    column = t.rng.choice((*COLUMNS["string"], "inner.`y z`", "inner.`y z`"))
+    return t.rng.choice(
+        (column, column, column, literal, f"trim({column})", f"left({column}, {t.count()})", f"({column} || {literal})")
     )
 
 
@@ -195,6 +208,8 @@ def _string(t: Terms, type_: str, depth: int) -> str:
 
 
 def _date(t: Terms, type_: str, depth: int) -> str:
+    if t.rng.random() < 0.2:
+        return _cast(t, type_, depth)
     a = t.of(t.rng.choice(DATED), depth)
     return t.rng.choice((
         f"date_add({a}, {t.count()})",
@@ -254,7 +269,7 @@ def _connective(t: Terms, _: str, depth: int) -> str:
 
 
 _FORMS: Mapping[str, Sequence[Form]] = {
-    "boolean": (_comparison, _comparison, _comparison, _test, _test, _connective),
+    "boolean": (_comparison, _comparison, _comparison, _test, _test, _connective, _cast),
     "int": (_int, _int, _int, _arithmetic, _unary, _rounded, _cast),
     "long": (_long, _arithmetic, _unary, _rounded, _cast),
     "float": (_arithmetic, _unary),

@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.binding import reference
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded
 from iceberg_ops.expressions.scalars.binding import bind_scalar
 from iceberg_ops.expressions.scalars.evaluation import compiled
 from iceberg_ops.expressions.scalars.functions import ALIASES, FUNCTIONS, evaluated

@@ -59,6 +59,14 @@ TEXTS = [
     "x" * 15 + "\U0010ffff" + "x", "w" * 5000, "w" * 4999 + "\\", " a ", "A", "B", "Z", "NULL", "null", "true", "1", "1.0", "NaN",
     "2020-01-01", ".*", "a.c", "[ab]", "(", "$", "^a", "a|b", "a+", "\\Q", "\\d", "--", "/*", ";", "ß", "ss", "İ", "ﬀ",
 ]  # fmt: skip
+READ_TEXTS = [
+    "1", "+1", "-7", " 7 ", "\t12\n", "007", "1\x7f", ".5", "5.", "-0", "1e3", "1E-2", "2.5e0", "1d", "2F", "1L", "0x1p3", "NaN",
+    "nan", "+NaN", "inf", "-Infinity", "INFINITY", "1.005", "0.05", "-0.049", "9" * 38, "9" * 39, "1e38", "1e-400", "0e99",
+    "2147483648", "2020", "2020-1", "2020-1-2", "2020-01-01", "2020-01-01T", "2020-01-01 x", "2020-02-30",
+    "-0044-03-15", "+12020-01-01", "5881581", "epoch", "today", "true", "T",
+    "yes", "no", "0", "f", "\u0663", "\xa01", "1_0", "1,5", "2020/01/01",
+]  # fmt: skip
+"""Texts that a cast reads as numbers, dates or truth values, and texts beside them."""
 DATES = [-719162, -719528, -366, -1, 0, 1, 30, 18262, 19782, 2932896, 2932897, 50_000_000]
 TIMES = [0, 1, 999, 1_000_000, 43_200_000_000, 43_200_000_001, 45_296_789_000, DAY - 1_000_000, DAY - 1]
 INSTANTS = [
@@ -104,7 +112,11 @@ COLUMNS: Mapping[str, tuple[IcebergType, list[Any]]] = {
     "bin": (BINARY, BYTES),
     "fix": (FixedType(3), FIXED),
 }
-NESTED: Mapping[str, tuple[IcebergType, list[Any]]] = {"x": (INT, INTS), "y z": (STRING, TEXTS), "d": (DOUBLE, DOUBLES)}
+NESTED: Mapping[str, tuple[IcebergType, list[Any]]] = {
+    "x": (INT, INTS),
+    "y z": (STRING, [*TEXTS[:30], *READ_TEXTS]),
+    "d": (DOUBLE, DOUBLES),
+}
 INNER = StructType(tuple(NestedField(50 + n, name, type_) for n, (name, (type_, _)) in enumerate(NESTED.items())))
 SCHEMA = Schema.of(
     NestedField(100, "id", LONG, True),

@@ -23,7 +23,7 @@ from iceberg_ops.data.columns.sort_keys import column_of
 from iceberg_ops.errors import NeedsSparkError, WhereError
 from iceberg_ops.expressions.binding import bind, reference
 from iceberg_ops.expressions.evaluators import row_filter
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import BoundReference, Expression, is_exact
 from iceberg_ops.expressions.scalars.binding import bind_scalar

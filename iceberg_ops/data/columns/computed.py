@@ -16,7 +16,7 @@ from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.arrow.arrow_values import array_of, values_of
 from iceberg_ops.data.columns.partition_values import distinct
 from iceberg_ops.errors import DataError, NeedsSparkError
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded
 from iceberg_ops.expressions.predicates import BoundReference
 from iceberg_ops.expressions.scalars.evaluation import compiled
 from iceberg_ops.expressions.scalars.terms import Bound, references

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from iceberg_ops.expressions.comparisons import INT_RANGE, LONG_RANGE
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded
 from iceberg_ops.spec.types import DOUBLE, FLOAT, INT, LONG, DecimalType, PrimitiveType
 from iceberg_ops.spec.values import decimal_of, float32, unscaled
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded
 from iceberg_ops.expressions.predicates import BoundReference
 from iceberg_ops.expressions.scalars.casts import caster, check_cast
 from iceberg_ops.expressions.scalars.evaluation import of_constants

@@ -7,7 +7,7 @@ from typing import Any
 
 from iceberg_ops.expressions import literal_casts
 from iceberg_ops.expressions.comparisons import LONG_RANGE
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded, date_from_text
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.expressions.scalars.terms import NotEvaluated
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, SECONDS_PER_DAY
@@ -52,9 +52,9 @@ def _first_instant(days: int) -> int:
     return found
 
 
-def caster(source: PrimitiveType, target: PrimitiveType, *, safe: bool) -> Callable[[Any], Any]:
-    """The cast of one value; ``safe``: None for what cannot be cast. Raises (when called) ValueError, and NotFolded for a value of
-    which only Spark knows."""
+def caster(source: PrimitiveType, target: PrimitiveType, *, safe: bool, of_column: bool = False) -> Callable[[Any], Any]:
+    """The cast of one value; ``safe``: None for what cannot be cast; ``of_column``: the values are no constants. Raises (when
+    called) ValueError, and NotFolded for a value of which only Spark knows."""
     if source == target:
         return lambda value: value
     if target == DOUBLE and source in (INT, LONG, FLOAT):
@@ -67,15 +67,19 @@ def caster(source: PrimitiveType, target: PrimitiveType, *, safe: bool) -> Calla
     if source == DATE and target.name in _INSTANTS:
         return _first_instant
 
+    is_date_of_column = of_column and source.name == "string" and target == DATE
+
     def cast(value: Any) -> Any:
         try:
+            if is_date_of_column:
+                return date_from_text(value, of_column=True)
             return literal_casts.cast(Literal(value, source), target).value
         except NotFolded:
             raise
         except (ValueError, ArithmeticError) as e:
             if not safe:
                 raise ValueError(f"{value!r} of type {source} cannot be cast to {target}: {e}") from None
-            if source.name == "string":
+            if source.name == "string" and not is_date_of_column and target.name not in literal_casts.READ_ALIKE:
                 raise NotFolded(f"try_cast of {value!r} to {target}") from None
             return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iceberg_ops.expressions.comparisons import INT_RANGE, LONG_RANGE
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, SECONDS_PER_DAY, civil_from_days, days_from_civil
 
 _DAY = SECONDS_PER_DAY * MICROS_PER_SECOND

@@ -33,7 +33,9 @@ def compiled(term: Bound, value_of: ValueOf) -> Value:
         return value_of(term.reference)
     arguments = [compiled(a, value_of) for a in term.arguments]
     if term.name == "cast":
-        return _strict(caster(term.arguments[0].type, term.type, safe=term.safe), arguments)  # type: ignore[arg-type]
+        (given,) = term.arguments
+        of_column = not isinstance(given, Constant)
+        return _strict(caster(given.type, term.type, safe=term.safe, of_column=of_column), arguments)  # type: ignore[arg-type]
     if lazy := LAZY.get(term.name):
         return lazy(term, arguments)
     evaluation = FUNCTIONS[term.name].evaluation

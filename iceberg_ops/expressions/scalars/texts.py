@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unicodedata import category
 
-from iceberg_ops.expressions.literal_casts import NotFolded
+from iceberg_ops.expressions.literal_text import NotFolded
 
 _LAST = 2**31 - 1
 _NEWLY_CASED = frozenset("\u019b\u0264\u1c89\u1c8a")
