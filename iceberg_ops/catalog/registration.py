@@ -36,18 +36,19 @@ def announced(table: Table, others: Sequence[Table]) -> Iterator[None]:
         folders=tuple(dict.fromkeys((*folders_of(table), *former_folders(table)))),
         action=REGISTRATION,
     )
-    held: list[Table] = []
+    tried: list[Table] = []
     try:
         for other in others:
-            if _takes(table, other, lease):
-                held.append(other)
-        for reached in (table, *held):
+            tried.append(other)
+            if not _takes(table, other, lease):
+                tried.pop()
+        for reached in (table, *tried):
             forbid_registration_while_deleting(table, reached)
         yield
     except CommitStateUnknownError:
         raise
     except Exception:
-        for other in held:
+        for other in tried:
             release_lease(other, lease)
         raise
 
