@@ -254,6 +254,7 @@ class FileSystemCatalog(FolderNamespaces):
                 f"not supported: moving table {'.'.join(identifier)}, because in a filesystem catalog a table is its folder"
             )
         self._forbid_copy(identifier, current.location)
+        metadata_suffix(metadata)  # Refuses a codec by which no later version could be named.
         versions = self._versions(identifier)
         version = _version_of(current_location) + 1
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"

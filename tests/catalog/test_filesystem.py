@@ -16,6 +16,7 @@ from iceberg_ops.errors import (
     CommitFailedError,
     CommitStateUnknownError,
     CorruptTableError,
+    OptionError,
 )
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.updates import SetProperties
@@ -196,6 +197,14 @@ def test_two_writers_who_disagree_on_the_codec_meet_at_one_name(catalog: FileSys
     turned = catalog.commit_table(table, [], [SetProperties({"write.metadata.compression-codec": "gzip"})])
     assert turned.metadata_location.endswith("/v2.metadata.json")
     assert commit(catalog, turned, AppendFiles(added=(data_file("a"),))).table.metadata_location.endswith("/v3.gz.metadata.json")
+
+
+def test_a_codec_by_which_no_later_version_could_be_named_is_not_set(catalog: FileSystemCatalog) -> None:
+    """No commit could take it back: the next version's name ends as the current one says."""
+    table = make_table(catalog)
+    with pytest.raises(OptionError, match=r"write\.metadata\.compression-codec = 'zstd'"):
+        catalog.commit_table(table, [], [SetProperties({"write.metadata.compression-codec": "zstd"})])
+    assert live_paths(commit(catalog, table, AppendFiles(added=(data_file("a"),))).table) == {"a"}
 
 
 class _Flaky(LocalFileIO):

@@ -305,6 +305,12 @@ def test_a_v3_table_that_left_next_row_id_out_counts_from_its_snapshots() -> Non
     )
 
 
+@pytest.mark.parametrize(("stated", "read"), [(0, 3), (2, 3), (3, 3), (9, 9)])
+def test_no_row_id_is_given_twice_where_a_v3_table_counts_too_low(stated: int, read: int) -> None:
+    """LINEAGE-09: snapshot 7 has given ids 0 to 2."""
+    assert metadata_from_dict(document(3, **{"next-row-id": stated})).next_row_id == read
+
+
 @pytest.mark.parametrize("version", [0, 4, 42])
 def test_other_format_versions_are_refused_by_name(version: int) -> None:
     """GEN-12 META-01 GEN-07"""

@@ -200,11 +200,10 @@ def _skip(found: JsonObject, key: str, value: Any) -> Any:
 
 
 def _next_row_id(found: JsonObject, snapshots: tuple[Snapshot, ...]) -> int:
-    """Required in v3; a writer that left it out (DuckDB did) has numbered no row beyond what its snapshots say."""
-    stated = found.maybe("next-row-id", as_long)
-    if stated is not None:
-        return stated
-    return max((s.first_row_id + (s.added_rows or 0) for s in snapshots if s.first_row_id is not None), default=0)
+    """Required in v3; a writer that left it out (DuckDB did) has numbered no row beyond what its snapshots say. One below that is
+    not believed: the next commit would give ids that rows have."""
+    given = (s.first_row_id + (s.added_rows or 0) for s in snapshots if s.first_row_id is not None)
+    return max(found.maybe("next-row-id", as_long) or 0, *given, 0)
 
 
 def _key(value: Any) -> dict[str, Any]:
