@@ -10,9 +10,10 @@ import click
 
 from iceberg_ops.cli.completion import table_argument, tables
 from iceberg_ops.cli.output import print_json, print_rows
-from iceberg_ops.cli.standard_output import output_of_done_work
+from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
 from iceberg_ops.cli.target import find_catalog_of, json_option, open_in_catalog, parse_options
 from iceberg_ops.config.plurals import counted
+from iceberg_ops.config.secrets import without_secrets
 from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def ls(place: str | None, recursive: bool, as_json: bool) -> None:
 def _catalogs() -> list[dict[str, str]]:
     from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, DEFAULT_FILE, read_catalogs
 
-    found = [{"name": c.name, "type": c.type, "warehouse": c.properties.get("warehouse", "")} for c in read_catalogs()]
+    shown = ((c, without_secrets(c.properties)) for c in read_catalogs())
+    found = [{"name": c.name, "type": c.type, "warehouse": properties.get("warehouse", "")} for c, properties in shown]
     if not found:
         raise OptionError(f"no catalog is configured: set {CATALOGS_VARIABLE} to a catalogs file, or write {DEFAULT_FILE}")
     return found
@@ -154,6 +156,8 @@ def namespace(place: str, create: bool, properties: tuple[str, ...], drops: bool
         catalog.create_namespace(name, parse_options(properties, "--property"))
     elif drops:
         catalog.drop_namespace(name)
+    else:
+        only_shows()
     with output_of_done_work():
         if drops:
             if as_json:

@@ -82,6 +82,10 @@ COMMANDS: dict[str, Registered] = {
 }
 
 
+_ONLY_SHOW = frozenset({"--dry-run", "--help", "-h"})
+"""Options with which no command changes anything."""
+
+
 class _Ended(Exception):
     """Carries an exception of a command past click, which takes every Ctrl-C for its own and every broken pipe for success."""
 
@@ -149,11 +153,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _with_output(arguments: Sequence[str], code: int) -> int:
     """The exit code of a command that ended with ``code``. Of one that changes tables it stays, whatever became of its output,
-    because it says what was done; one that only reads, a dry run too, has failed where its output is lost."""
+    because it says what was done; one that only shows something, a dry run or help too, has failed where its output is lost."""
     name = next((a for a in arguments if not a.startswith("-")), "")
     found = COMMANDS.get(name)
-    was_dry = code == WORK_FOUND or "--dry-run" in arguments or is_only_shown()
-    changes = found is not None and found.changes and not was_dry
+    only_shown = code == WORK_FOUND or not _ONLY_SHOW.isdisjoint(arguments) or is_only_shown()
+    changes = found is not None and found.changes and not only_shown
     lost = lost_output(of_done_work=changes)
     if lost is None:
         return code

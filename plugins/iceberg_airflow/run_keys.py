@@ -7,7 +7,8 @@ run with the same work are therefore one piece of work; give them run keys to ha
 
 The digest holds what decides about the resulting rows (job, table, branch, condition, source, SET, ON, clauses, options), and
 nothing that decides only how they are written or reached: a cleared task with another lane, mode, file size or password keeps its
-key. It must stay the same over releases, because tasks are cleared after months.
+key, also where the password stands in a path, a view, a query or an option. It must stay the same over releases, because tasks are
+cleared after months.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 from iceberg_airflow.job_folder import TryIdentity
 from iceberg_ops.config.actions import ROW_OPERATIONS
 from iceberg_ops.config.job_spec import JobSpec, Source
+from iceberg_ops.config.secrets import HIDDEN, hide_in_path, hide_in_sql, is_secret_setting
 
 _DIGITS = 16
 HOW_OPTIONS = frozenset(
@@ -42,7 +44,7 @@ def work_of(job: JobSpec) -> str:
         "table": job.table,
         "branch": job.branch,
         "where": job.where,
-        "options": {k: v for k, v in job.options.items() if not (rows and k in HOW_OPTIONS)},
+        "options": {k: hide_in_sql(v, ()) for k, v in job.options.items() if not (rows and k in HOW_OPTIONS)},
         "source": None if job.source is None else _source(job.source),
         "change": change or None,
     }
@@ -56,7 +58,15 @@ def default_run_key(identity: TryIdentity, work: str, deployment: str | None) ->
 
 
 def _source(source: Source) -> dict[str, Any]:
-    """The source as a document: of its catalog only the name, paths in one order (a listing may give them in any)."""
+    """The source as a document: of its catalog only the name, paths in one order (a listing may give them in any), and no secret
+    of its own, which may be another one when the task is cleared."""
     catalog = source.catalog
-    found = msgspec.to_builtins(replace(source, catalog=None, paths=sorted(source.paths)))
-    return {**found, **({"catalog": catalog.name} if catalog is not None else {})}
+    shown = replace(
+        source,
+        catalog=None,
+        paths=sorted(hide_in_path(path, ()) for path in source.paths),
+        options={k: HIDDEN if is_secret_setting(k, v) else hide_in_path(v, ()) for k, v in source.options.items()},
+        query=None if source.query is None else hide_in_sql(source.query, ()),
+        views={name: hide_in_path(path, ()) for name, path in source.views.items()},
+    )
+    return {**msgspec.to_builtins(shown), **({"catalog": catalog.name} if catalog is not None else {})}

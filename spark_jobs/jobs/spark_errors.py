@@ -7,6 +7,7 @@ that was raised in a Python task comes as text at the end of a traceback, and be
 
 from __future__ import annotations
 
+import os
 import re
 from urllib.parse import unquote, urlsplit
 
@@ -147,7 +148,13 @@ def _is_of_source(job: JobSpec, path: str) -> bool:
     places = [place for text in texts for place in _QUOTED_PATH.findall(text)]
     if source is not None:
         places += [*source.paths, *source.views.values()]
-    return any(path.startswith(_GLOB.split(unquote(urlsplit(place).path))[0]) for place in places)
+    return any(path.startswith(_beginning(place)) for place in places)
+
+
+def _beginning(place: str) -> str:
+    """A location up to its first wildcard as Spark names files: relative paths begin at the working folder, ``..`` is resolved."""
+    found = _GLOB.split(unquote(urlsplit(place).path))[0]
+    return os.path.join(os.path.abspath(found), "") if found.endswith("/") else os.path.abspath(found)
 
 
 def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Exception:

@@ -63,6 +63,36 @@ def test_what_decides_about_the_rows_makes_other_work(changed: dict[str, Any]) -
     assert digest(**changed) != digest()
 
 
+SECRETS: dict[str, dict[str, Any]] = {
+    "a path's password": {"source": {"format": "parquet", "paths": ["s3a://KEY:{}@bucket/x"]}},
+    "a path's signature": {"source": {"format": "parquet", "paths": ["https://a/x.parquet?day=1&sig={}"]}},
+    "a reader option": {"source": {"format": "csv", "paths": ["/x"], "options": {"fs.s3a.secret.key": "{}"}}},
+    "a query": {"source": {"format": "sql", "query": "SELECT * FROM parquet.`s3a://KEY:{}@bucket/x`"}},
+    "a view": {"source": {"format": "sql", "query": "SELECT * FROM v", "views": {"v": "s3a://KEY:{}@bucket/x"}}},
+    "an option": {"options": {"quarantine-path": "abfss://c@a.dfs/q?sig={}"}},
+}
+
+
+@pytest.mark.parametrize("given", SECRETS.values(), ids=SECRETS)
+def test_a_password_that_was_changed_meanwhile_makes_no_other_work(given: dict[str, Any]) -> None:
+    """A task that is cleared after its credentials were rotated must not append its rows again."""
+    first, second = (msgspec.json.decode(msgspec.json.encode(given).replace(b"{}", p)) for p in (b"Geheim-2025", b"other/2026"))
+    assert digest(**first) == digest(**second)
+    elsewhere = msgspec.json.decode(msgspec.json.encode(given).replace(b"{}", b"Geheim-2025").replace(b"x", b"y"))
+    assert "options" in given or digest(**elsewhere) != digest(**first)
+
+
+@pytest.mark.parametrize("name", ["pathGlobFilter", "nullValue", "sep", "modifiedAfter", "dateFormat"])
+@given(
+    values=st.lists(
+        st.sampled_from(["pwd=1*", "pwd=2*", "a;b", "token", "x@y:z", "50", "true"]), min_size=2, max_size=2, unique=True
+    )
+)
+def test_reader_options_that_hold_no_secret_tell_works_apart(name: str, values: list[str]) -> None:
+    first, second = ({"format": "csv", "paths": ["/x"], "options": {name: value}} for value in values)
+    assert digest(source=first) != digest(source=second)
+
+
 @pytest.mark.parametrize("changed", SAME_WORK.values(), ids=SAME_WORK)
 def test_how_rows_are_written_or_reached_does_not(changed: dict[str, Any]) -> None:
     assert digest(**changed) == digest()

@@ -33,6 +33,19 @@ def test_standard_error_has_no_secret(tmp_path: Path, kind: str, warehouse: str,
     assert (ended.returncode, "***" in ended.stderr, "Passw0rd9" in ended.stderr) == (1, True, False), ended.stderr
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_list_of_catalogs_shows_no_secret(cli: Cli, tmp_path: Path, form: tuple[str, ...]) -> None:
+    places = ["s3://AKIA:Passw0rd9@bucket/wh", "abfss://c@a.dfs/x?sig=Passw0rd9", "/data/Passw0rd9"]
+    catalogs = [
+        {"name": f"c{i}", "type": "filesystem", "properties": {"warehouse": place, "token": "Passw0rd9"}}
+        for i, place in enumerate(places)
+    ]
+    (tmp_path / "catalogs.yml").write_text(json.dumps({"catalogs": catalogs}))
+    listed = cli("ls", *form)
+    assert (listed.code, listed.out.count("***"), "Passw0rd9" in listed.out) == (0, 3, False), listed
+    assert "s3://AKIA:***@bucket/wh" in listed.out
+
+
 SECRET = "pa'ss w:rd/9"
 
 
@@ -51,8 +64,9 @@ def test_a_drivers_message_shows_no_secret_of_a_catalog(
     def fails(config: object) -> None:
         raise CatalogUnavailableError(f"FATAL: no pg_hba entry for (me, {form}, geheim-77)")
 
-    monkeypatch.setattr("iceberg_ops.catalog.load.load_catalog", fails)
+    # The dispatch first: imported after the other was replaced, it would keep the replacement.
     monkeypatch.setattr("iceberg_ops.actions.dispatch.load_catalog", fails)
+    monkeypatch.setattr("iceberg_ops.catalog.load.load_catalog", fails)
     ran = cli(*debug, "scan", "lake.ns.t")
     assert (ran.code, form in ran.err, SECRET in ran.err) == (1, False, False), ran.err
     assert "no pg_hba entry for (me, ***, " in ran.err

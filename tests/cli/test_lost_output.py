@@ -94,8 +94,17 @@ def test_only_a_temporary_file_without_space_is_about_the_temporary_folder(tmp_p
     assert limit_error(OSError(*no_space, str(tmp_path / "log"))) is None
 
 
-@pytest.mark.parametrize("line", ["evolve lake.ns.t 'ADD COLUMN x int' --dry-run", "append lake.ns.t --from $ROWS --dry-run"])
-def test_a_dry_run_has_failed_where_its_output_is_lost(shell: Shell, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evolve lake.ns.t 'ADD COLUMN x int' --dry-run",
+        "append lake.ns.t --from $ROWS --dry-run",
+        "append --help",
+        "run expire_snapshots -h",
+        "namespace lake.ns",
+    ],
+)
+def test_what_only_shows_something_has_failed_where_its_output_is_lost(shell: Shell, line: str) -> None:
     """It said that it was done, with the exit code of success: what it prints is all that a dry run is for."""
     done = shell(f"{line} > /dev/full")
     assert (done.code, done.err.count("\n")) == (1, 1)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 from pyspark.errors import PythonException
 from pyspark.errors.exceptions.base import PySparkException
 
@@ -119,6 +120,35 @@ def test_a_file_that_only_spark_does_not_read_is_not_damaged(tmp_path: Path, opt
     damaged(path)
     path.write_bytes(path.read_bytes()[:-1])
     assert type(spark_error(JOB, PySparkException(message=text))) is CorruptTableError
+
+
+@pytest.mark.parametrize(
+    "path", ["in/x.csv.gz", "./in", "in/", "in/*.gz", "sub/../in", "{folder}/in", "{folder}/sub/../in/x.csv.gz", "file:{folder}/in"]
+)
+def test_a_file_of_the_source_is_known_however_its_path_is_written(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative one counted as a damaged file of the table."""
+    monkeypatch.chdir(tmp_path)
+    job = structs.replace(JOB, source=Source(format="csv", paths=[path.format(folder=tmp_path)]))
+    assert type(spark_error(job, unread(tmp_path / "in" / "x.csv.gz"))) is DataError
+
+
+@pytest.mark.parametrize("path", ["*.csv", "in/"])
+def test_a_file_of_the_table_is_damaged_beside_a_source_by_a_relative_path(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "landing").mkdir()
+    monkeypatch.chdir(tmp_path / "landing")
+    job = structs.replace(JOB, source=Source(format="csv", paths=[path]))
+    assert type(spark_error(job, unread(tmp_path / "warehouse" / "f.parquet"))) is CorruptTableError
+
+
+def unread(path: Path) -> PySparkException:
+    """What Spark says of a file that it could not read."""
+    return PySparkException(
+        message=f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file://{path}.  SQLSTATE: KD001"
+    )
 
 
 def test_a_damaged_file_of_the_source_is_bad_data(place: Place) -> None:
