@@ -1,11 +1,13 @@
 """Count files, rows and deletes per partition at a snapshot, into a partition statistics file (Iceberg's procedure of that name).
 
-Read from manifests only. ``total_record_count`` is given only where it is exact without reading data: where deletion vectors are
-the only deletes, and each applies to one live file. Source: spec, "Partition Statistics File" (STAT-04..06).
+Read from manifests only; where the snapshot has such a file already, there is nothing to do. ``total_record_count`` is given only
+where it is exact without reading data: where deletion vectors are the only deletes, and each applies to one live file.
+Source: spec, "Partition Statistics File" (STAT-04..06).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +19,7 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.actions.run.staged_files import commit_staged
 from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
+from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.config.table_options import compute_partition_stats_options
 from iceberg_ops.data.arrow.arrow_schema import stored_schema
 from iceberg_ops.data.arrow.arrow_values import array_of
@@ -35,7 +38,10 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import INT, LONG, UNKNOWN, NestedField
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.stored_files import is_stored
 from iceberg_ops.table.table import Table, spec_of
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -97,6 +103,8 @@ def compute_partition_stats(run: Run) -> Result:
     if all(f.type == UNKNOWN for f in fields):
         partition_counts(run.table, manifests_of(run.table, snapshot))  # raises where values are there whose type is not known
         return NothingToDo(found=Findings())
+    if (known := _counted_before(run, snapshot)) is not None:
+        return NothingToDo(found=known)
     if run.job.dry_run:
         return Planned(found=_found(_plan(run, snapshot)))
     with run.lease(snapshot.snapshot_id):
@@ -108,6 +116,25 @@ def compute_partition_stats(run: Run) -> Result:
             statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
             done = commit_staged(run, statistics, [file.statistics_path])
     return result_of(done, found if done.already_committed else replace(found, files=(file.statistics_path,)))
+
+
+def _counted_before(run: Run, snapshot: Snapshot) -> Findings | None:
+    """What the snapshot's file says, where there is one that is whole and has the columns that it would get now: a partition field
+    that came since, or an upgrade, changes them. None where there is none."""
+    io, wanted = run.table.io, stored_schema(statistics_schema(run.table.metadata)).remove_metadata()
+    for file in run.table.metadata.partition_statistics:
+        if file.snapshot_id != snapshot.snapshot_id or not is_stored(io, file.statistics_path, file.file_size_in_bytes):
+            continue
+        try:
+            with io.open_input(file.statistics_path) as stored, pq.ParquetFile(stored) as found:
+                columns, rows = found.schema_arrow.remove_metadata(), found.metadata.num_rows
+        except (pa.ArrowException, FileNotFoundError) as e:
+            log.warning("%s cannot be read, and is made again: %s", file.statistics_path, e)
+            continue
+        if columns.equals(wanted, check_metadata=True):
+            kept = SkippedFile(file_path=file.statistics_path, reason="it holds these statistics of the snapshot already")
+            return Findings(metrics={"partitions-count": rows}, skipped=(kept,))
+    return None
 
 
 def _found(counts: Sequence[PartitionCounts]) -> Findings:

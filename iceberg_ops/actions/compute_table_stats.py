@@ -2,7 +2,8 @@
 
 The live rows of the snapshot are read once, deletes applied, in shares of the files: by worker processes, or by Spark's tasks; what
 they sketched is merged here, which gives what one process would have. The file is registered with the table; readers that use it
-(Spark's cost-based optimizer, Trino) plan better, and no result changes.
+(Spark's cost-based optimizer, Trino) plan better, and no result changes. The rows of a snapshot never change: where its file has a
+sketch of every column already, there is nothing to do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.actions.workers.runner import SpreadingRunner
 from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.plurals import counted
+from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.config.table_options import compute_table_stats_options
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.distinct_values import merge_share, share_text, sketch_share, sketched_columns
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
@@ -30,6 +33,7 @@ from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import BlobMetadata, StatisticsFile
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.stored_files import is_stored
 
 _SHARES_PER_TASK = 4
 _MOST_BYTES_OF_SHARE = 256 * 2**20
@@ -49,6 +53,8 @@ def compute_table_stats(run: Run) -> Result:
     found = Findings(metrics={"columns-count": len(columns), "planned-data-files-count": len(planned.tasks)})
     if not columns:
         return NothingToDo(found=found)
+    if (known := _counted_before(run, planned.snapshot, columns, found)) is not None:
+        return NothingToDo(found=known)
     if run.job.dry_run:
         return Planned(found=found)
     run.outcome.keep(found)
@@ -59,6 +65,24 @@ def compute_table_stats(run: Run) -> Result:
         run.outcome.keep(found)
         file = _written(run, planned.snapshot, sketches)
         return _registered(run, file, found)
+
+
+def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField], found: Findings) -> Findings | None:
+    """What the snapshot's statistics file says of all ``columns``; None where there is none that is whole and has them all."""
+    for file in run.table.metadata.statistics:
+        if file.snapshot_id != snapshot.snapshot_id or not is_stored(run.table.io, file.statistics_path, file.file_size_in_bytes):
+            continue
+        counts = {
+            blob.fields[0]: count
+            for blob in file.blob_metadata
+            if blob.type == THETA_SKETCH and len(blob.fields) == 1 and blob.snapshot_id == snapshot.snapshot_id
+            if (count := count_of(blob.properties.get("ndv"))) is not None
+        }
+        if all(f.field_id in counts for f in columns):
+            values = {f"ndv.{f.name}": counts[f.field_id] for f in columns}
+            kept = SkippedFile(file_path=file.statistics_path, reason="it holds these statistics of the snapshot already")
+            return replace(found, metrics={**found.metrics, **values}, skipped=(kept,))
+    return None
 
 
 def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> tuple[dict[int, ThetaSketch], int]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.machine_limits import PASSING, limit_error
 
@@ -19,6 +19,14 @@ def read_stored(io: FileIO, location: str, what: str) -> bytes:
     """The bytes of the file ``what`` ("manifest", say) at ``location``. Raises CorruptTableError that names it."""
     with named_failures(location, what):
         return io.read(location)
+
+
+def is_stored(io: FileIO, location: str, size: int) -> bool:
+    """Whether a file of that size is there. One in a store that ``io`` does not serve is not. Raises what the store raises."""
+    try:
+        return io.exists(location) and io.length(location) == size
+    except (FileNotFoundError, UnsupportedError):
+        return False
 
 
 @contextmanager

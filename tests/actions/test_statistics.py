@@ -32,8 +32,10 @@ from iceberg_ops.serde.puffins.puffin import read_footer
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.spec_evolution import SpecEvolution
+from iceberg_ops.spec.statistics import StatisticsFile
 from iceberg_ops.spec.transforms import IDENTITY, VOID, Transform, bucket
 from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, UNKNOWN, DecimalType, NestedField, StructType
+from iceberg_ops.spec.updates import SetPartitionStatistics, SetStatistics, UpgradeFormatVersion
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
 from tests.catalog.wrappers import FailsNTimes
@@ -156,6 +158,80 @@ def test_a_dry_run_and_an_empty_table_write_nothing(place: Place, action: str) -
     place.append(0, 6)
     assert place.run(action, dry_run=True).status == "planned"
     assert place.table.metadata.statistics == place.table.metadata.partition_statistics == ()
+
+
+@pytest.mark.parametrize("action", ["compute_table_stats", "compute_partition_stats"])
+def test_what_a_snapshot_has_statistics_of_is_not_counted_again(place: Place, action: str) -> None:
+    place.create(BY_KIND)
+    place.append(0, 6)
+    first = place.run(action)
+    before = place.table
+    for dry_run in (True, False):
+        report = place.run(action, dry_run=dry_run)
+        assert (report.status, [s.reason for s in report.skipped]) == (
+            "nothing-to-do",
+            ["it holds these statistics of the snapshot already"],
+        )
+        assert report.metrics == {k: v for k, v in first.metrics.items() if k != "rows-count"}
+    assert place.table.metadata_location == before.metadata_location
+    place.append(6, 6)
+    assert place.run(action).status == "committed"
+
+
+@pytest.mark.parametrize("change", ["cut short", "deleted", "in another store"])
+@pytest.mark.parametrize("action", ["compute_table_stats", "compute_partition_stats"])
+def test_statistics_whose_file_is_not_whole_are_made_again(place: Place, action: str, change: str) -> None:
+    place.create(BY_KIND)
+    place.append(0, 6)
+    place.run(action)
+    metadata = place.table.metadata
+    stored = (*metadata.statistics, *metadata.partition_statistics)[0]
+    path = Path(stored.statistics_path.removeprefix("file:"))
+    if change == "cut short":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif change == "deleted":
+        path.unlink()
+    else:
+        elsewhere = replace(stored, statistics_path="s3://bucket/stats")
+        set_ = SetStatistics(elsewhere) if isinstance(elsewhere, StatisticsFile) else SetPartitionStatistics(elsewhere)
+        place.catalog.commit_table(place.table, [], [set_])
+    assert place.run(action, dry_run=True).status == "planned"
+    assert place.run(action).status == "committed"
+    assert place.run(action).status == "nothing-to-do"
+
+
+def test_a_partition_statistics_file_that_is_no_parquet_is_made_again(place: Place) -> None:
+    place.create(BY_KIND)
+    place.append(0, 6)
+    place.run("compute_partition_stats")
+    (file,) = place.table.metadata.partition_statistics
+    Path(file.statistics_path.removeprefix("file:")).write_bytes(b"x" * file.file_size_in_bytes)
+    assert place.run("compute_partition_stats").status == "committed"
+    assert len(place.partition_stats()) == 3
+
+
+def test_more_columns_than_the_statistics_have_are_counted(place: Place) -> None:
+    place.create()
+    place.append(0, 6)
+    assert place.run("compute_table_stats", columns="id").status == "committed"
+    assert place.run("compute_table_stats", columns="ID").status == "nothing-to-do"
+    assert place.run("compute_table_stats").status == "committed"
+    few = place.run("compute_table_stats", columns="kind")
+    assert (few.status, few.metrics["ndv.kind"], len(place.table.metadata.statistics[0].blob_metadata)) == ("nothing-to-do", 2, 6)
+
+
+@pytest.mark.parametrize("change", ["format version", "partition field"])
+def test_partition_statistics_that_would_get_other_columns_now_are_made_again(place: Place, change: str) -> None:
+    place.create(BY_KIND)
+    place.append(0, 6)
+    place.run("compute_partition_stats")
+    if change == "format version":
+        place.catalog.commit_table(place.table, [], [UpgradeFormatVersion(3)])
+    else:
+        spec = SpecEvolution.of_table(place.table.metadata).add_field("id", bucket(4)).apply()
+        commit(place.catalog, place.table, UpdateSpec(spec=spec))
+    assert place.run("compute_partition_stats").status == "committed"
+    assert place.run("compute_partition_stats").status == "nothing-to-do"
 
 
 @pytest.mark.parametrize("error", [CommitFailedError, NoSuchTableError])

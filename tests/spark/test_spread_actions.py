@@ -14,6 +14,8 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.workers import listing
 from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.actions.workers.runner import Progress, RewriteRunner
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CorruptTableError
@@ -98,6 +100,7 @@ def test_tasks_sketch_what_one_process_sketches(place: Place) -> None:
         data = place.table("t").io.read(file.statistics_path)
         footer = read_footer(bytes_io.BytesIO(data), "stats")
         sketches.append([data[b.offset : b.offset + b.length] for b in footer.blobs])
+        commit(place.catalog, place.table("t"), UpdateStatistics(removed=(file.snapshot_id,)))
     assert sketches[0] == sketches[1] == sketches[2]
 
 
