@@ -10,7 +10,7 @@ from iceberg_ops.commit.manifests import manifest_filter, snapshot_draft
 from iceberg_ops.commit.manifests.removals import RowFilter
 from iceberg_ops.commit.operations import cherry_pick
 from iceberg_ops.commit.validation import checks as validation
-from iceberg_ops.commit.validation import schema_conflicts
+from iceberg_ops.commit.validation import imported_again, schema_conflicts
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
 from iceberg_ops.spec.updates import AddSnapshot
 from tests.builders import IDENTIFIER
@@ -120,7 +120,7 @@ def test_a_conflict_is_found_whatever_the_other_commit_calls_itself(
 
 VALIDATIONS = {
     name: module
-    for module in (validation, schema_conflicts)
+    for module in (validation, schema_conflicts, imported_again)
     for name, f in inspect.getmembers(module, inspect.isfunction)
     if name.startswith("no_") and f.__module__ == module.__name__
 }
@@ -137,7 +137,7 @@ TESTED_ELSEWHERE = {"no_file_twice", "no_row_changed_twice"}
 
 
 def test_every_validation_that_can_meet_another_commit_is_among_the_conflicts() -> None:
-    source = inspect.getsource(validation) + inspect.getsource(schema_conflicts)
+    source = "".join(map(inspect.getsource, (validation, schema_conflicts, imported_again)))
     bodies = {name: inspect.getsource(getattr(module, name)) for name, module in VALIDATIONS.items()}
     for name, body in bodies.items():
         assert name in INPUT_CHECKS or "conflict(" in body, f"{name} does not say which commit it conflicts with"

@@ -56,6 +56,7 @@ HELD = {
     "expire_snapshots:ExpireSnapshots.decided:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
     "history:History._readable_snapshots:0": "commit/test_replaced_tables.py",
     "history:History.snapshots:0": SCENARIOS,
+    "imported_again:no_file_added_meanwhile:0": SCENARIOS,
     "manifest_filter:DataRemoval.goes:0": SCENARIOS,
     "manifest_filter:DataRemoval.forbid_unread_entries:0": "commit/test_java_files.py",
     "manifest_filter:forbid_missing:0": SCENARIOS,

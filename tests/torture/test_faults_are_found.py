@@ -154,7 +154,7 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.short_ledger,
     ),
     "10a two imports at once": Fault(
-        {"commit.validation.checks:no_file_added_meanwhile": was.nothing},
+        {"commit.validation.imported_again:no_file_added_meanwhile": was.nothing},
         "a_folder_is_imported_once_by_two_at_once",
         lambda s: s.imports and s.tables == 1,
         says="imported again",

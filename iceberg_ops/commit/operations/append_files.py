@@ -3,7 +3,7 @@ but files that somebody else can add as well (an import) may be there already.""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.manifests.appended_manifests import forbid_unfit
 from iceberg_ops.commit.manifests.snapshot_draft import Changes, NewFile, SnapshotDraft
@@ -11,7 +11,7 @@ from iceberg_ops.commit.manifests.snapshot_operation import SnapshotOperationFie
 from iceberg_ops.commit.protocol.history import History
 from iceberg_ops.commit.protocol.operation import StagedCommit
 from iceberg_ops.commit.validation import checks as validation
-from iceberg_ops.commit.validation import schema_conflicts
+from iceberg_ops.commit.validation import imported_again, schema_conflicts
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestFile
@@ -28,7 +28,7 @@ class AppendFiles(SnapshotOperationFields):
     manifests: tuple[ManifestFile, ...] = ()
     merge: bool = True
     only_new: bool = False
-    """No file of ``added`` may have been added since the starting snapshot."""
+    """No file of ``added`` may have been added since the starting snapshot, to any branch."""
     name: str = "append"
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class AppendFiles(SnapshotOperationFields):
     def validate(self, table: Table, history: History) -> None:
         schema_conflicts.no_files_of_other_columns(table, history, self.added, self.manifests)
         if self.only_new:
-            validation.no_file_added_meanwhile(history, self.added)
+            imported_again.no_file_added_meanwhile(table, history, self.added)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         changes = Changes(
@@ -49,4 +49,5 @@ class AppendFiles(SnapshotOperationFields):
             manifests=self.manifests,
             merge=self.merge,
         )
-        return prepared.stage(table, self.target, changes)
+        staged = prepared.stage(table, self.target, changes)
+        return replace(staged, requirements=(*staged.requirements, *imported_again.same_heads(table))) if self.only_new else staged

@@ -57,7 +57,7 @@ class CherryPick(SnapshotOperationFields):
     def validate(self, table: Table, history: History) -> None:
         picked = self._picked(table)
         no_former_columns(table, picked)
-        no_double_publish(table, self.branch, picked)
+        no_double_publish(table, self.branch, picked, is_moved_to=self._is_fast_forward(table, picked))
         if _replaces_partitions(picked) and not self._is_fast_forward(table, picked):
             no_replaced_rows(table, self.branch, picked)
 
@@ -125,9 +125,10 @@ class CherryPick(SnapshotOperationFields):
         return staged_updates(table.metadata, *updates, requirements=requirements, run=self.run)
 
 
-def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
+def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_to: bool) -> None:
     """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException). A copy that was picked to
-    another branch counts as what it is a copy of (Java takes it for a change of its own)."""
+    another branch counts as what it is a copy of (Java takes it for a change of its own), and so does a file that was imported
+    into both branches. ``is_moved_to``: the branch goes on to the snapshot itself, and no file is added again."""
     metadata, head, origins = table.metadata, base_of(table.metadata, branch), Origins(table)
     published = Publication(origins.of(picked), wap_ids_of(picked))
     name, first, oldest = str(picked.snapshot_id), head, oldest_origin(metadata, picked)
@@ -151,13 +152,14 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
     if first is not None and first.parent_snapshot_id is not None:
         _no_double_publish_before(first, table, branch, picked, published)
         is_sure = False
-    if not is_sure:
+    if not is_sure or not is_moved_to:
         _no_live_file_again(table, branch, picked, published)
 
 
 def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
-    """The same where neither the history nor the ledger shows it: another engine expired a snapshot in the middle of it, or made a
-    copy of a copy that has expired. Files of other snapshots of the WAP id count as well."""
+    """The same where neither the history nor the ledger shows it: a folder was imported into both branches, another engine expired
+    a snapshot in the middle of the history, or made a copy of a copy that has expired. Files of other snapshots of the WAP id count
+    as well."""
     same = (s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s))
     added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
     pruning, identity = PartitionPruning(table.metadata, added), identity_under(table.io)
@@ -170,8 +172,8 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
             if (source := wanted.get(identity(path))) is not None:
                 whose = "its file" if source == picked.snapshot_id else f"of its wap id is snapshot {source}, whose file"
                 raise NotPublishableError(
-                    f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and a snapshot "
-                    f"that would show since when has expired",
+                    f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and its rows "
+                    f"would be there twice",
                     snapshot_id=picked.snapshot_id,
                     file_path=path,
                     file_paths=(path,),

@@ -460,16 +460,6 @@ def no_file_twice(added: Iterable[DataFile]) -> None:
         seen.add(key)
 
 
-def no_file_added_meanwhile(history: History, added: Sequence[DataFile]) -> None:
-    """Prevents rows that are there twice: someone else added one of the files meanwhile (two imports of one folder at once; Java
-    checks only what the table has when the import begins)."""
-    wanted = {history.identity(f.file_path) for f in added}
-    for snapshot, entry in history.added_data(ANY_OPERATION, lambda m: True):
-        if history.identity(entry.data_file.file_path) in wanted:
-            path = entry.data_file.file_path
-            raise conflict(f"Cannot add a file that was added meanwhile: {path}", snapshot, entry.data_file, (path,))
-
-
 def every_row(table: Table) -> RowFilter:
     """A filter that keeps everything."""
     return RowFilter(table, ALWAYS_TRUE)

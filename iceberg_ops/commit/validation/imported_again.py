@@ -1,0 +1,49 @@
+"""A file that somebody else can add as well (an import takes files where they lie) is added to a table once, whatever the branch.
+
+An import looks through every retained snapshot of the table when it begins (``actions.add_files``); this is what came since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from iceberg_ops.commit.protocol.history import ANY_OPERATION, Change, History, conflict
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.table import Table
+
+
+def no_file_added_meanwhile(table: Table, history: History, added: Sequence[DataFile]) -> None:
+    """Prevents rows that are there twice, now or once a branch is published: someone else added one of the files meanwhile, to this
+    branch or to another (two imports of one folder at once; Java checks only what the table has when the import begins)."""
+    wanted = {history.identity(f.file_path) for f in added}
+    for snapshot, entry in _added(table, history):
+        if history.identity(entry.data_file.file_path) in wanted:
+            path = entry.data_file.file_path
+            raise conflict(f"Cannot add a file that was added meanwhile: {path}", snapshot, entry.data_file, (path,))
+
+
+def same_heads(table: Table) -> tuple[TableRequirement, ...]:
+    """What must hold of the table when files are added that nobody has added: all its branches are as they were looked at."""
+    branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)
+    return (*branches, AssertSameHeads(table.metadata))
+
+
+def _added(table: Table, history: History) -> Iterator[Change]:
+    yield from history.added_data(ANY_OPERATION, lambda m: True)
+    start = None if history.start is None else history.start.snapshot_id
+    known = {s.snapshot_id for s in (*history.snapshots, *table.metadata.ancestors(start))}
+    for snapshot in table.metadata.snapshots:
+        if snapshot.snapshot_id not in known and snapshot.snapshot_id not in history.callers.snapshots_by_id:
+            yield from _added_by(table, snapshot)
+
+
+def _added_by(table: Table, snapshot: Snapshot) -> Iterator[Change]:
+    for manifest in manifests_of(table, snapshot):
+        if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id:
+            for entry in entries_of(table, manifest):
+                if entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
+                    yield snapshot, entry

@@ -1,0 +1,107 @@
+"""One folder and two branches: what ``check-duplicate-files`` refuses, and what is kept where it is false."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.errors import CommitFailedError, DataError, NotPublishableError, ValidationError
+from iceberg_ops.scan.planning import Scan
+from iceberg_ops.spec.requirements import AssertRefSnapshotId
+from tests.actions.lake import Lake, Row, make_lake
+from tests.actions.test_imports_at_once import place
+from tests.catalog.wrappers import Meddles
+
+BOTH = [(0, "x", "eu"), (1, "x", "eu"), (9, "x", "eu")]
+ANY = {"check_duplicate_files": "false"}
+
+
+@pytest.fixture
+def lake() -> Lake:
+    lake = make_lake(properties={"iceberg-ops.owns-imported-files": "true"})
+    lake.append([(9, "x", "eu")])
+    commit(lake.catalog, lake.table, SetRef(ref="b"))
+    return lake
+
+
+def rows(lake: Lake, branch: str) -> list[Row]:
+    return lake.rows(Scan(ref=branch))
+
+
+def test_imports_into_two_branches_at_once_are_refused_as_one_after_the_other_are(lake: Lake) -> None:
+    folder = place(lake, "memory://import")
+    other = Meddles(lake.catalog, lambda: lake.run("add_files", source_path=folder))
+    with pytest.raises(ValidationError, match=r"Cannot add a file that was added meanwhile: memory://import/0\.parquet \(snapshot"):
+        lake.run("add_files", catalog=other, source_path=folder, branch="b")
+    with pytest.raises(DataError, match=r"memory://import/0\.parquet is in table .* already"):
+        lake.run("add_files", source_path=folder, branch="b")
+    assert rows(lake, "main") == BOTH
+    assert rows(lake, "b") == [(9, "x", "eu")]
+
+
+def test_an_import_requires_that_no_other_branch_has_moved(lake: Lake) -> None:
+    """A catalog's server puts a commit on what others have made of other branches."""
+    before, operation = lake.table, AppendFiles(added=lake.written([(1, "x", "eu")]), only_new=True, branch="b")
+    requirements = operation.stage(operation.prepare(before), before).requirements
+    for requirement in requirements:
+        requirement.check(before.metadata)
+    lake.append([(2, "x", "eu")])
+    moved = [r for r in requirements if isinstance(r, AssertRefSnapshotId) and r.ref == "main"]
+    with pytest.raises(CommitFailedError, match="main"):
+        moved[0].check(lake.table.metadata)
+
+
+def test_an_import_goes_on_beside_other_files_in_another_branch(lake: Lake) -> None:
+    first, second = place(lake, "memory://import"), place(lake, "memory://second")
+    other = Meddles(lake.catalog, lambda: lake.run("add_files", source_path=second))
+    assert lake.run("add_files", catalog=other, source_path=first, branch="b").status == "committed"
+    assert (rows(lake, "main"), rows(lake, "b")) == (BOTH, BOTH)
+
+
+@pytest.fixture
+def in_both(lake: Lake) -> Lake:
+    """A folder that was imported into each of two branches."""
+    folder = place(lake, "memory://import")
+    lake.run("add_files", source_path=folder)
+    lake.run("add_files", source_path=folder, branch="b", **ANY)
+    assert (rows(lake, "main"), rows(lake, "b")) == (BOTH, BOTH)
+    return lake
+
+
+def test_a_snapshot_of_a_branch_is_not_picked_to_one_that_has_its_files(in_both: Lake) -> None:
+    for branch, target in (("b", "main"), ("main", "b")):
+        ref = in_both.table.metadata.ref(branch)
+        assert ref is not None
+        with pytest.raises(NotPublishableError, match=rf"0\.parquet is live on {target} already, and its rows"):
+            commit(in_both.catalog, in_both.table, CherryPick(snapshot_id=ref.snapshot_id, branch=target))
+    assert (rows(in_both, "main"), rows(in_both, "b")) == (BOTH, BOTH)
+
+
+def rolled_back(lake: Lake) -> None:
+    commit(lake.catalog, lake.table, RollBack(snapshot_id=lake.table.metadata.snapshots[0].snapshot_id))
+
+
+def deleted(lake: Lake) -> None:
+    assert lake.run("delete", where="id < 5").status == "committed"
+
+
+def dropped(lake: Lake) -> None:
+    commit(lake.catalog, lake.table, RemoveRef(ref="b"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"), [([rolled_back], "b"), ([deleted], "b"), ([dropped], "main"), ([rolled_back, dropped], None)]
+)
+def test_a_file_stays_while_one_branch_has_it(in_both: Lake, steps: list[Callable[[Lake], None]], kept: str | None) -> None:
+    for step in steps:
+        step(in_both)
+    in_both.run("expire_snapshots", older_than="0s", retain_last=1)
+    in_both.run("remove_orphan_files", now=lambda: 2**41)
+    assert in_both.table.io.exists("memory://import/0.parquet") is (kept is not None)
+    if kept is not None:
+        assert rows(in_both, kept) == BOTH
