@@ -1,7 +1,8 @@
 """Option ``merge-schema``: what a source adds to the table's schema.
 
-New columns, at any level, are added as optional ones, and a column takes the source's type where the format allows the promotion.
-Where it does not, the source must fit the column as it is (``assignment``), so that a source never changes what is there.
+New columns, at any level, are added as optional ones, and a column takes the source's type where the format allows the promotion,
+and no partition value changes by it. Where that is not so, the source must fit the column as it is (``assignment``), so that a
+source never changes what is there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from iceberg_ops.spec.promotion import can_promote
+from iceberg_ops.spec.promotion import can_promote, changed_partition_field
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -26,28 +27,30 @@ def merged_schema(metadata: TableMetadata, rows: DataFrame) -> Schema:
     """
     current = metadata.schema
     source = iceberg_struct(rows.drop(CORRUPT_RECORD_COLUMN).schema)
-    wanted = _within(current.struct, source, metadata.format_version)
+    wanted = _within(current.struct, source, metadata)
     merged = SchemaEvolution.of_table(metadata, case_sensitive=False).union_by_name(wanted).apply()
     return current if current.same_columns(merged) else merged
 
 
-def _within(have: StructType, source: StructType, version: int) -> StructType:
+def _within(have: StructType, source: StructType, metadata: TableMetadata) -> StructType:
     """``source`` without what ``have`` cannot take in, under the names of ``have``."""
     known = {f.name.lower(): f for f in have.fields}
-    return StructType(tuple(_field(known.get(f.name.lower()), f, version) for f in source.fields))
+    return StructType(tuple(_field(known.get(f.name.lower()), f, metadata) for f in source.fields))
 
 
-def _field(have: NestedField | None, source: NestedField, version: int) -> NestedField:
+def _field(have: NestedField | None, source: NestedField, metadata: TableMetadata) -> NestedField:
     if have is None:
         return replace(source, required=False)
-    return replace(source, name=have.name, required=have.required, type=_type(have.type, source.type, version), doc=have.doc)
+    return replace(source, name=have.name, required=have.required, type=_type(have, source.type, metadata), doc=have.doc)
 
 
-def _type(have: IcebergType, source: IcebergType, version: int) -> IcebergType:
+def _type(field: NestedField, source: IcebergType, metadata: TableMetadata) -> IcebergType:
+    have = field.type
     if isinstance(have, StructType) and isinstance(source, StructType):
-        return _within(have, source, version)
+        return _within(have, source, metadata)
     if isinstance(have, ListType) and isinstance(source, ListType):
-        return ListType(_field(have.element, replace(source.element, name=have.element.name), version))
+        return ListType(_field(have.element, replace(source.element, name=have.element.name), metadata))
     if isinstance(have, MapType) and isinstance(source, MapType):
-        return MapType(have.key, _field(have.value, replace(source.value, name=have.value.name), version))
-    return source if can_promote(have, source, version) else have
+        return MapType(have.key, _field(have.value, replace(source.value, name=have.value.name), metadata))
+    moved = changed_partition_field(field.field_id, have, source, metadata.partition_specs)
+    return source if moved is None and can_promote(have, source, metadata.format_version) else have

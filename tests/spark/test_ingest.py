@@ -18,8 +18,8 @@ from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
-from iceberg_ops.spec.transforms import IDENTITY
-from iceberg_ops.spec.types import DATE, DOUBLE, INT, LONG, STRING, NestedField, StructType
+from iceberg_ops.spec.transforms import DAY, IDENTITY, Transform, truncate
+from iceberg_ops.spec.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, IcebergType, NestedField, StructType
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -204,6 +204,36 @@ def test_a_type_that_can_not_widen_leaves_the_column_and_must_fit_it(place: Plac
             "append", "t", source=Source(format="sql", query="SELECT 1 AS id, 'x' AS amount"), options={"merge-schema": "true"}
         )
     assert place.table("t").schema == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("narrow", "transform", "stored", "given", "wide"),
+    [
+        (INT, truncate(10), "7", "8L", INT),
+        (INT, IDENTITY, "7", "8L", LONG),
+        (DATE, IDENTITY, "DATE'2026-07-01'", "DATE'2026-07-02'", DATE),
+        (DATE, DAY, "DATE'2026-07-01'", "TIMESTAMP_NTZ'2026-07-02 08:00:00'", TIMESTAMP),
+    ],
+    ids=["int-truncate", "int-identity", "date-identity", "date-day"],
+)
+def test_a_column_widens_only_where_its_partition_values_stay(
+    place: Place, narrow: IcebergType, transform: Transform, stored: str, given: str, wide: IcebergType
+) -> None:
+    spec = PartitionSpec(1, (PartitionField((2,), 1000, transform, "part"),))
+    place.create("t", Schema.of(NestedField(1, "id", INT), NestedField(2, "v", narrow)), spec, **{"format__version": "3"})
+    for number, value in enumerate([stored, given]):
+        query = f"SELECT {number} AS id, {value} AS v, 'new' AS note"
+        place.run("append", "t", source=Source(format="sql", query=query), options={"merge-schema": "true"})
+    assert [(f.name, f.type) for f in place.table("t").schema.fields] == [("id", INT), ("v", wide), ("note", STRING)]
+    assert [r["id"] for r in place.rows("t")] == [0, 1]
+
+
+def test_a_value_that_a_column_does_not_hold_is_bad_where_it_may_not_widen(place: Place) -> None:
+    spec = PartitionSpec(1, (PartitionField((2,), 1000, truncate(10), "part"),))
+    place.create("t", Schema.of(NestedField(1, "id", INT), NestedField(2, "v", INT)), spec)
+    source = Source(format="sql", query="SELECT 1 AS id, 5000000000 AS v")
+    with pytest.raises(DataError, match="column 'v': 5000000000 does not fit int"):
+        place.run("append", "t", source=source, options={"merge-schema": "true"})
 
 
 def half_written(place: Place, folder: Path) -> None:
