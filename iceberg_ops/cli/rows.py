@@ -6,6 +6,7 @@ of them, is the job's.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,10 +19,10 @@ from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_options
 from iceberg_ops.config.lanes import LANES
 from iceberg_ops.config.properties import WRITE_MODES
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import NoSuchTableError, OptionError
 
 if TYPE_CHECKING:
-    from iceberg_ops.config.job_spec import MergeClause
+    from iceberg_ops.config.job_spec import JobSpec, MergeClause
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MODE = click.option("--mode", type=click.Choice(WRITE_MODES), help="Default: the table's property.")
@@ -146,4 +147,17 @@ def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change:
     source = source_of(**given) if given else None
     if change:
         more["change"] = RowChange(**change)
-    return run_and_show(job_for(job, target, None, options, where=where, source=source, **more), as_json)
+    spec = job_for(job, target, None, options, where=where, source=source, **more)
+    try:
+        return run_and_show(spec, as_json)
+    except NoSuchTableError as e:
+        raise NoSuchTableError(f"{e}{_how_to_create(spec)}") from None
+
+
+def _how_to_create(job: JobSpec) -> str:
+    """For rows of Parquet files that are to go into a table that is not there."""
+    if job.job not in ("append", "overwrite", "upsert") or job.source is None or job.source.format != "parquet":
+        return ""
+    return (
+        f". To create it: {shlex.join(['iceberg-ops', 'create', job.table, '--like', job.source.paths[0], '--create-namespace'])}"
+    )
