@@ -156,8 +156,8 @@ def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change:
 
 def _how_to_create(job: JobSpec) -> str:
     """For rows of Parquet files that are to go into a table that is not there."""
-    if job.job not in ("append", "overwrite", "upsert") or job.source is None or job.source.format != "parquet":
+    files = job.source.paths if job.source is not None and job.source.format == "parquet" else []
+    file = next((path for path in files if path.endswith(".parquet") and not set("*?[{") & set(path)), None)
+    if job.job not in ("append", "overwrite", "upsert") or file is None:
         return ""
-    return (
-        f". To create it: {shlex.join(['iceberg-ops', 'create', job.table, '--like', job.source.paths[0], '--create-namespace'])}"
-    )
+    return f". To create it: {shlex.join(['iceberg-ops', 'create', job.table, '--like', file, '--create-namespace'])}"

@@ -56,6 +56,16 @@ def test_rows_are_appended_once_per_run_key(cli: Cli, table: str, source: Path) 
     assert head["operation"] == "append"
 
 
+def test_a_table_that_is_missing_is_created_by_the_command_that_the_error_names(cli: Cli, source: Path) -> None:
+    file = str(source / "a.parquet")
+    said = cli("append", "lake.new.t", "--from", file).err
+    assert said.startswith("error: NO_SUCH_TABLE: ")
+    command = said.strip().partition(". To create it: iceberg-ops ")[2]
+    assert command == f"create lake.new.t --like {file} --create-namespace"
+    assert cli(*command.split()).code == cli("append", "lake.new.t", "--from", file).code == 0
+    assert "To create it" not in cli("append", "lake.new.u", "--from", str(source)).err, "a folder is no file to take columns of"
+
+
 def test_rows_are_sorted_within_a_file(cli: Cli, tmp_path: Path) -> None:
     cli("create", "lake.ns.t", "id bigint, city string", "--ordered-by", "id DESC")
     pq.write_table(pa.table({"id": [2, 9, 4, 7], "city": ["a", "b", "c", "d"]}), tmp_path / "x.parquet")
