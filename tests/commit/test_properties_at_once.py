@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.commit.validation.mapped_names import AddMappedNames
+from iceberg_ops.errors import OptionError
 from iceberg_ops.serde.json.name_mapping_json import name_mapping_of, name_mapping_to_json
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
@@ -99,3 +101,39 @@ def test_a_schema_change_follows_what_its_own_transaction_did_to_the_mapping(ear
     assert done.attempts == 1
     assert names(done.table)[4] == {"more"}
     assert ("old_id" in names(done.table)[1]) is (earlier == "adds names")
+
+
+WRONG = {
+    "commit.retry.total-timeout-ms": "30m",
+    "commit.retry.num-retries": "-1",
+    "commit.retry.min-wait-ms": "soon",
+    "commit.retry.max-wait-ms": "1s",
+    "write.metadata.previous-versions-max": "many",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("mend", ["remove", "set", "in a transaction"])
+def test_a_value_that_no_engine_can_read_can_be_taken_back(name: str, mend: str) -> None:
+    """Another engine has set it, and no other commit goes through."""
+    catalog = make_catalog()
+    table = make_table(catalog)
+    with_wrong = replace(table.metadata, properties={**table.properties, name: WRONG[name]})
+    location = catalog._written(IDENTIFIER, with_wrong, 1)
+    assert catalog._swap_pointer(IDENTIFIER, table.metadata_location, location)
+    with pytest.raises(OptionError, match=f"table property {name} = '{WRONG[name]}'"):
+        commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file("a"),)))
+    changes = {"remove": UpdateProperties(removals=(name,)), "set": UpdateProperties(updates={name: "5"})}
+    mending = changes.get(mend) or Transaction(operations=(UpdateProperties(updates={"a": "b"}), changes["remove"]))
+    table = commit(catalog, catalog.load_table(IDENTIFIER), mending).table
+    assert table.properties.get(name) == ("5" if mend == "set" else None)
+    commit(catalog, table, AppendFiles(added=(data_file("a"),)))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_value_that_no_engine_can_read_is_not_set(name: str) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog)
+    with pytest.raises(OptionError, match=f"table property {name} = '{WRONG[name]}'"):
+        commit(catalog, table, UpdateProperties(updates={name: WRONG[name]}))
+    assert name not in catalog.load_table(IDENTIFIER).properties

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import random as random_module
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -119,7 +119,7 @@ class _Loop:
         return committed
 
     def _until_done(self) -> Committed:
-        policy = RetryPolicy.of(self.callers_table.properties)
+        policy = RetryPolicy.of(self._properties)
         started = self.clock()
         failures = 0
         while True:
@@ -134,6 +134,12 @@ class _Loop:
                     raise
                 log.info("%s on %s, attempt %d: %s; next in %.2f s", self.operation.name, self._name, failures, e, wait)
                 self.sleep(wait)
+
+    @property
+    def _properties(self) -> Mapping[str, str]:
+        """The table's, as the operation leaves them: a value that no engine can read keeps nobody from taking it back."""
+        changed = {**self.callers_table.properties, **self.operation.property_changes}
+        return {name: value for name, value in changed.items() if value is not None}
 
     @property
     def _name(self) -> str:
@@ -242,7 +248,7 @@ class _Loop:
 
     def _resolve(self, staged: StagedCommit, unknown: Exception) -> Committed:
         """Find out what an unanswered swap did. Raises CommitFailedError where it certainly did nothing."""
-        policy, started, seen = RetryPolicy.of_status_checks(self.callers_table.properties), self.clock(), ""
+        policy, started, seen = RetryPolicy.of_status_checks(self._properties), self.clock(), ""
         for check in count(1):
             try:
                 table = self._load()

@@ -66,6 +66,10 @@ class UpdateProperties(MetadataOperation):
     removals: tuple[str, ...] = ()
     name: str = "update_properties"
 
+    @property
+    def property_changes(self) -> Mapping[str, str | None]:
+        return {**dict.fromkeys(self.removals), **self.updates}
+
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         properties = table.properties
         wanted = dict(self.updates)

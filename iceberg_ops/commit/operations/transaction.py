@@ -8,7 +8,7 @@ validated and staged again, with what it prepared kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +56,10 @@ class Transaction(OperationFields):
     def __post_init__(self) -> None:
         if not self.operations:
             raise BadInputError("a transaction needs operations")
+
+    @property
+    def property_changes(self) -> Mapping[str, str | None]:
+        return {name: value for operation in self.operations for name, value in operation.property_changes.items()}
 
     def prepare(self, table: Table) -> PreparedParts:
         return PreparedParts(tuple(o.prepare(table) for o in self.operations), table.metadata)

@@ -58,6 +58,10 @@ class Operation(Protocol):
     def starting_snapshot_id(self) -> int | None: ...
     @property
     def summary(self) -> Mapping[str, str]: ...
+    @property
+    def property_changes(self) -> Mapping[str, str | None]:
+        """Table properties that the operation is asked to set, or to remove (None)."""
+        ...
 
     def prepare(self, table: Table) -> Any:
         """Called once, with the table as the caller saw it. Returns the operation's ``Prepared``."""
@@ -117,6 +121,11 @@ class OperationFields:
         return RunIdentity(
             key=self.run_key, action=action, branch=self.branch, staged=self.staged, work=work, made_up=MADE_UP in self.summary
         )
+
+    @property
+    def property_changes(self) -> Mapping[str, str | None]:
+        """See ``Operation``."""
+        return {}
 
     def in_force(self, prepared: Any, table: Table) -> bool:
         """Staging what is in force already gives no updates."""
