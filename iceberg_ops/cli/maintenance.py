@@ -256,7 +256,7 @@ def _planned_rows(job: JobSpec) -> ActionReport | None:
     check_report_place(job)
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
         written = Path(folder) / "report.json"
-        report = None if job.report is None or job.run_key is not None else str(written)
+        report = None if job.report is None else str(written)
         try:
             return run_job(msgspec.structs.replace(job, dry_run=True, report=report))
         except (IcebergOpsError, KeyboardInterrupt) as e:

@@ -145,6 +145,8 @@ def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change:
         options["wap-id"] = wap_id
     more = {name: given.pop(name) for name in ("branch", "run_key", "lane", "report", "dry_run")}
     source = source_of(**given) if given else None
+    if given and source is None:
+        raise OptionError(f"{job} needs rows: --from PATH, --query SQL or --from-table TABLE")
     if change:
         more["change"] = RowChange(**change)
     spec = job_for(job, target, None, options, where=where, source=source, **more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from iceberg_ops.config.job_spec import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
+_FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+_NAMED = re.compile(r"\.(csv|json|jsonl|ndjson)(\.(gz|bz2|zst|xz|lz4|snappy|deflate))?$", re.IGNORECASE)
+"""How a file's name tells its format, compressed or not. Any other is Parquet's."""
 
 
 def source_options(command: F) -> F:
@@ -70,7 +74,6 @@ def source_of(
 
 
 def _format_by_name(paths: tuple[str, ...]) -> str:
-    for form in ("csv", "json"):
-        if all(path.endswith((f".{form}", f".{form}.gz")) for path in paths):
-            return form
-    return "parquet"
+    named = (_NAMED.search(path) for path in paths)
+    found = {"parquet" if name is None else _FORMATS[name[1].lower()] for name in named}
+    return found.pop() if len(found) == 1 else "parquet"

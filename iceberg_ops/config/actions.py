@@ -6,7 +6,7 @@ of its name in ``iceberg_ops.actions``, its options, and an entry here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -58,7 +58,7 @@ class Action:
     takes: frozenset[str] = frozenset()
     shared_by_tasks: bool = False
 
-    def check_option_names(self, options: Mapping[str, str]) -> None:
+    def check_option_names(self, options: Iterable[str]) -> None:
         """Raises OptionError for an option that the action does not have."""
         check_option_names(self.name, self.options, options)
 

@@ -30,9 +30,12 @@ def check_unicode(name: str, text: str) -> None:
 
 
 def check_place(name: str, text: str) -> None:
-    """Raise OptionError for a path or location that no file system can have."""
+    """Raise OptionError for a path or location that no file system can have, and for one in a home folder, which only shells know:
+    it would be a folder called ``~`` in the working folder."""
     if "\0" in text:
         raise OptionError(f"{name} has a NUL character, which no path can have")
+    if text == "~" or text.startswith("~/"):
+        raise OptionError(f"{name} begins with ~, which only a shell replaces: write the whole path")
 
 
 def check_given(document: Document, *, may_be_blank: frozenset[str] = frozenset()) -> None:

@@ -36,9 +36,9 @@ def check_literals(task_id: Any, *, job: Any, lane: Any, options: Any) -> None:
 
 def _check_options(action: Action, options: Mapping[Any, Any]) -> None:
     """Names always; values where all of them are literal, because some rules are about two."""
-    names = {name: value for name, value in options.items() if _is_literal(name)}
-    action.check_option_names(names)
-    if all(_is_literal(given) or isinstance(given, bool | int | float) for given in (*options, *options.values())):
+    action.check_option_names(str(name) for name in options if _is_literal(name) or not isinstance(name, str))
+    literal = (*map(_is_literal, options), *(_is_literal(v) or isinstance(v, bool | int | float) for v in options.values()))
+    if all(literal):
         texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
         action.parse(texts, {}, _NOW_MS)
 

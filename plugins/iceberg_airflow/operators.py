@@ -89,6 +89,8 @@ class IcebergOpsOperator(GuardedOperator):
     ui_color = "#d5e8f6"
     work_is_given = True
     """Whether the DAG file says what to do; otherwise another task does."""
+    own_job: str | None = None
+    """The job of an operator that is for one job."""
 
     def __init__(
         self,
@@ -136,7 +138,8 @@ class IcebergOpsOperator(GuardedOperator):
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
         """Of a mapped operator, the arguments that are the same in every task. Raises OptionError for a wrong one."""
-        check_literals(kwargs.get("task_id"), **{name: kwargs.get(name) for name in ("job", "lane", "options")})
+        job = kwargs.get("job", cls.own_job)
+        check_literals(kwargs.get("task_id"), job=job, lane=kwargs.get("lane"), options=kwargs.get("options"))
         return super().partial(**kwargs)
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -233,10 +236,11 @@ class IcebergPlanOperator(IcebergOpsOperator):
 class IcebergAppendOperator(IcebergOpsOperator):
     """Append a source's rows, on Spark."""
 
+    own_job = "append"
     ui_color = "#dff0d8"
 
     def __init__(self, *, table: str, source: Mapping[str, Any], **kwargs: Any) -> None:
-        kwargs.setdefault("job", "append")
+        kwargs.setdefault("job", self.own_job)
         super().__init__(table=table, source=source, **kwargs)
 
 
@@ -248,6 +252,7 @@ class IcebergMergeOperator(IcebergOpsOperator):
     :param mode: ``merge-on-read`` or ``copy-on-write``; default: the table's property
     """
 
+    own_job = "merge"
     ui_color = "#fcf3d0"
 
     def __init__(
@@ -260,7 +265,7 @@ class IcebergMergeOperator(IcebergOpsOperator):
         mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("job", "merge")
+        kwargs.setdefault("job", self.own_job)
         change = {**_mode(mode), "on": on, "clauses": clauses}
         super().__init__(table=table, source=source, change=change, **kwargs)
 
@@ -269,20 +274,22 @@ class IcebergUpdateOperator(IcebergOpsOperator):
     """UPDATE ``table`` SET ``set`` WHERE ``where``; the values of ``set`` are Spark SQL expressions. ``set`` is not copied, as in a
     merge."""
 
+    own_job = "update"
     ui_color = "#fcf3d0"
 
     def __init__(self, *, table: str, set: Mapping[str, str], where: str, mode: str | None = None, **kwargs: Any) -> None:
-        kwargs.setdefault("job", "update")
+        kwargs.setdefault("job", self.own_job)
         super().__init__(table=table, where=where, change={**_mode(mode), "set": set}, **kwargs)
 
 
 class IcebergDeleteOperator(IcebergOpsOperator):
     """DELETE FROM ``table`` WHERE ``where``."""
 
+    own_job = "delete"
     ui_color = "#f6dcdc"
 
     def __init__(self, *, table: str, where: str, mode: str | None = None, **kwargs: Any) -> None:
-        kwargs.setdefault("job", "delete")
+        kwargs.setdefault("job", self.own_job)
         super().__init__(table=table, where=where, change=_mode(mode), **kwargs)
 
 

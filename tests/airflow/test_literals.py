@@ -23,6 +23,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (IcebergOpsOperator, {**MAINTAIN, "lane": "sparc"}, "lane 'sparc' must be auto, local or spark (did you mean 'spark'?)"),
     (IcebergOpsOperator, {**MAINTAIN, "options": {"min-input-file": 2}}, "option min-input-file (did you mean 'min-input-files'"),
     (IcebergOpsOperator, {**MAINTAIN, "options": {"rewrite-all": "{{ x }}", "all": 1}}, "unknown option all: the options are "),
+    (IcebergOpsOperator, {**MAINTAIN, "options": {5: True}}, "rewrite_data_files: unknown option 5: the options are "),
     (IcebergOpsOperator, {**MAINTAIN, "options": {"rewrite-all": "yes"}}, "option rewrite-all = 'yes': must be true or false"),
     (IcebergAppendOperator, {"table": "a.b", "source": FILES, "options": {"merge_schema": True}}, "(did you mean 'merge-schema'?)"),
     (
@@ -46,6 +47,8 @@ def test_a_mistake_in_a_mapped_operator_is_told_too() -> None:
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
         with pytest.raises(OptionError, match=r"test_literals.py:\d+: task 'tidy': there is no job 'rewrite_datafiles'"):
             IcebergOpsOperator.partial(task_id="tidy", job="rewrite_datafiles").expand(table=["a.b"])
+        with pytest.raises(OptionError, match=r"append: unknown option merge_schema \(did you mean 'merge-schema'\?\)"):
+            IcebergAppendOperator.partial(task_id="tidy", table="a.b", options={"merge_schema": True}).expand(source=[FILES])
         IcebergOpsOperator.partial(task_id="right", job="rewrite_data_files", options={"rewrite-all": True}).expand(table=["a.b"])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import json
 from datetime import time
 from pathlib import Path
 from typing import Any
@@ -190,7 +193,7 @@ def test_conditions_and_values_are_computed_from_rows_and_files_says_what_they_r
         (["append", "--from", "{tmp}/empty"], "is empty"),
         (["append", "--from", "{tmp}/folders"], "values in folder names"),
         (["append", "--from-table", "lake.ns.t"], "is the target itself"),
-        (["append"], "use iceberg-ops append"),
+        (["append"], "append needs rows: --from PATH, --query SQL or --from-table TABLE"),
         (["delete", "--where", "soundex(city) = 'R500'"], "without Spark"),
         (["delete", "--where", "nope = 1"], "no column named 'nope'"),
         (["update", "--set", "id = hash(id)"], "without Spark"),
@@ -251,3 +254,31 @@ def test_types_that_spark_has_no_form_for_are_appended_without_it(cli: Cli, tmp_
     row = {"tm": "23:59:59.999999", "u": "00000000-0000-0000-0000-000000000005", "n": "2023-11-14T22:13:20.123456789"}
     nothing = dict.fromkeys(row)
     assert cli("scan", "lake.ns.types").rows == [row, nothing, row, nothing]
+
+
+@pytest.mark.parametrize("key", [(), ("--run-key", "k")])
+def test_a_report_of_before_does_not_stand_after_a_ctrl_c(
+    cli: Cli, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
+) -> None:
+    cli("create", "lake.ns.t", "id bigint NOT NULL, city string")
+    report = tmp_path / "report.json"
+    assert cli("append", "lake.ns.t", "--from", str(source), "--report", str(report)).code == 0
+
+    def interrupted(config: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("iceberg_ops.actions.dispatch.load_catalog", interrupted)
+    assert cli("append", "lake.ns.t", "--from", str(source), "--report", str(report), *key).code == 130
+    found = json.loads(report.read_text())
+    assert (found["status"], found["error"]["code"]) == ("failed", "INTERRUPTED")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV", "a.csv.gz", "a.CSV.bz2", "a.json", "a.jsonl", "a.ndjson", "a.JSONL.gz"])
+def test_the_name_of_a_file_tells_its_format(cli: Cli, tmp_path: Path, name: str) -> None:
+    cli("create", "lake.ns.t", "id bigint, city string")
+    text = b"id,city\n1,Rome\n" if "csv" in name.lower() else b'{"id": 1, "city": "Rome"}\n'
+    packed = gzip.compress(text) if name.endswith("gz") else bz2.compress(text) if name.endswith("bz2") else text
+    (tmp_path / name).write_bytes(packed)
+    ran = cli("append", "lake.ns.t", "--from", str(tmp_path / name), "--lane", "local")
+    assert ran.code == 0, ran.err
+    assert rows(cli) == {1: "Rome"}

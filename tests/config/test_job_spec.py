@@ -94,6 +94,21 @@ def test_a_path_with_a_nul_is_refused(fields: dict[str, Any]) -> None:
         parsed(**fields)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"report": "~/r.json"},
+        {"job": "append", "source": {"format": "parquet", "paths": ["~/landing"]}},
+        {"catalog": {"name": "lake", "type": "filesystem", "properties": {"warehouse": "~"}}},
+    ],
+    ids=["report", "path", "warehouse"],
+)
+def test_a_path_that_only_a_shell_understands_is_refused(fields: dict[str, Any]) -> None:
+    """It was a folder called ~ in the working folder."""
+    with pytest.raises(OptionError, match=r"^job.json: .* begins with ~, which only a shell replaces: write the whole path$"):
+        parsed(**fields)
+
+
 def test_a_key_given_twice_is_refused() -> None:
     """The last one counted: a delete whose WHERE was said twice took other rows than the first one said."""
     text = '{"job": "delete", "table": "lake.a.b", "catalog": {"name": "lake", "type": "sql"}, "where": "id = 1", "where": "true"}'
