@@ -78,7 +78,8 @@ class SetValue:
             return repeated(self.field.type, self.literal, rows)
         side = target if self.side == "target" else source
         assert side is not None
-        return side.column(self.place)
+        column = side.column(self.place)
+        return repeated(self.field.type, None, rows) if pa.types.is_null(column.type) else column
 
 
 @dataclass(frozen=True, slots=True)

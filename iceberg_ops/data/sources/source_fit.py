@@ -98,6 +98,8 @@ def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
     """Whether the writer turns what Arrow reads into the very values Spark would: the same type, a container of it, or a wider."""
     if isinstance(stored, pa.DictionaryType):
         stored = stored.value_type
+    if pa.types.is_null(stored):  # a column without any value, of a program that does not know what it would hold
+        return True
     if isinstance(wanted, StructType):
         if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in wanted.fields]:
             return False
