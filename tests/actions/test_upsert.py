@@ -98,7 +98,7 @@ def test_a_row_that_only_deletes_needs_its_key_and_nothing_else(place: RowsPlace
     place.create(SCHEMA)
     place.run("upsert", source=source(place, [row("a", 1), row("a", 2)]))
     before = place.data_on_disk()
-    with pytest.raises(DataError, match="column name is required"):
+    with pytest.raises(DataError, match=r"column 'name' is required, but the row of key \(a, 2\) would have no value: .*\.parquet"):
         place.run("upsert", source=source(place, [row("a", 2, None, op="U")], op=pa.string()), options=OF_OPERATION)
     assert place.data_on_disk() == before
     place.run("upsert", source=source(place, [row("a", 1, None, op="D")], op=pa.string()), options=OF_OPERATION)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +105,26 @@ def _latest(source: SourceRows, options: WriteOptions, columns: Columns, keys: S
     kept = pa.array(counts)
     stored = [source.column(given).filter(kept) for _, given in columns]
     batch = pa.RecordBatch.from_arrays(stored, names=[wanted.name for wanted, _ in columns])
-    return _Latest(columns, batch, deletes[counts])
+    latest = _Latest(columns, batch, deletes[counts])
+    _check_required(source, latest, keys)
+    return latest
+
+
+def _check_required(source: SourceRows, latest: _Latest, keys: Sequence[NestedField]) -> None:
+    """Prevents a null in a required column, and names the row by its key. Raises DataError."""
+    for (f, _), column in zip(latest.columns, latest.rows.columns, strict=True):
+        nulls = np.asarray(column.is_null()) & ~latest.deletes
+        if f.required and nulls.any():
+            key = _key_at(latest.rows, keys, int(np.argmax(nulls)))
+            raise DataError(f"column {f.name!r} is required, but the row of key ({key}) would have no value: {source.name}")
+
+
+def _key_at(rows: pa.RecordBatch, keys: Sequence[NestedField], at: int) -> str:
+    return _shown([values_of(f.type, rows.column(f.name).slice(at, 1))[0] for f in keys])
+
+
+def _shown(key: Sequence[Any]) -> str:
+    return ", ".join("NULL" if v is None else str(v) for v in key)
 
 
 def _deletes(source: SourceRows, condition: str | None) -> Mask:
@@ -139,8 +159,7 @@ def _check_one_each(source: SourceRows, order_by: str | None, keys: Sequence[Nes
         return
     of_key = int(np.argmax(rows > 1))
     at = int(np.argmax(codes == of_key))
-    values = [values_of(f.type, source.column(f).slice(at, 1))[0] for f in keys]
-    shown = ", ".join("NULL" if v is None else str(v) for v in values)
+    shown = _shown([values_of(f.type, source.column(f).slice(at, 1))[0] for f in keys])
     ordered = f"with the same greatest {order_by!r}" if order_by else "(order-by says which one counts)"
     raise DataError(f"{rows[of_key]} source rows of key ({shown}) {ordered}: {source.name}")
 
