@@ -33,6 +33,7 @@ up: $(STAMP)  ## start Airflow on what the demo left, to look around in its UI
 down: $(STAMP)  ## stop what up (or an interrupted demo) left running
 	@PYTHONPATH=.:plugins $(BIN)/python -m demo down
 
+test: export PYTHONDONTWRITEBYTECODE =# programs that tests start would compile all they import
 test: $(STAMP)  ## unit, property, Spark, DAG and oracle tests, in two processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 

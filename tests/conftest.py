@@ -10,12 +10,14 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from tests.generated.drawing import DRAWN, report
+from tests.two_processes import Shares, longest_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +25,16 @@ if TYPE_CHECKING:
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For every JVM that tests start: it plans thousands of small queries and computes next to nothing, so that the optimising compiler
+takes more than it gives (two fifths of the CPU time)."""
+os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JAVA)
+
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 def pytest_configure() -> None:
@@ -61,6 +73,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def session() -> Iterator[SparkSession]:
     """The one Spark of this process: a second ``stop`` would end it under the tests of another folder."""
     from spark_jobs.session import spark_session
+    from tests.spark import preloaded_daemon
 
     os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
     made = spark_session(
@@ -71,21 +84,31 @@ def session() -> Iterator[SparkSession]:
             "spark.driver.bindAddress": "127.0.0.1",
             # Thousands of statements run in this one session: the plans of the last ones are enough.
             "spark.sql.ui.retainedExecutions": "20",
+            # Code that Spark writes and compiles for a query pays from a few thousand rows on; ``compiled`` has it.
+            **INTERPRETED,
+            # Python tasks begin with all modules loaded: a worker ends with each error of a task, and there are hundreds.
+            "spark.python.daemon.module": preloaded_daemon.__name__,
+            "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
         },
     )
     yield made
     made.stop()
 
 
-MARKS_OF_LONG_TESTS = ("slow", "java", "spark", "airflow")
+@pytest.fixture(scope="module")
+def compiled(session: SparkSession) -> Iterator[None]:
+    """Queries of this module are compiled, as Spark does by default."""
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
+    yield
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start Spark, Java or Airflow come first, in the order of ``MARKS_OF_LONG_TESTS``: two processes share the files
-    out, and a long one that comes last keeps one of them waiting."""
-    place: dict[str, int] = {}
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        marked = (n for n, mark in enumerate(MARKS_OF_LONG_TESTS) if item.get_closest_marker(mark))
-        place[file] = min(place.get(file, len(MARKS_OF_LONG_TESTS)), *marked, len(MARKS_OF_LONG_TESTS))
-    items.sort(key=lambda item: place[item.nodeid.partition("::")[0]])
+    longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return Shares(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import re
 import shutil
 import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any
 
 import pyspark
@@ -71,7 +74,7 @@ class Cluster:
             process.wait(30)
 
     def run(self, folder: Path, case: str, *settings: str, driver_name: str = "cluster_driver.py", timeout: int = 500) -> Any:
-        """What the driver, a script beside this file, answers for a case."""
+        """What the driver, a script beside this file, answers for a case (or for several)."""
         driver = folder / driver_name
         shutil.copy(Path(__file__).with_name(driver_name), driver)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTHON"))}
@@ -89,12 +92,25 @@ class Cluster:
 
 
 def archive(folder: Path) -> Path:
-    """The packages, and what drivers share among themselves, as ``--py-files`` takes them."""
+    """The packages, and what drivers share among themselves, as ``--py-files`` takes them.
+
+    With their bytecode beside them, in the way that Python looks for in an archive: or each Python process of each executor would
+    compile all that it imports.
+    """
     path = folder / "packages.zip"
+    compiled = folder / "compiled.pyc"
     with zipfile.ZipFile(path, "w") as made:
-        for package in ("iceberg_ops", "spark_jobs"):
-            for file in sorted((ROOT / package).rglob("*.py")):
-                made.write(file, file.relative_to(ROOT))
-        for file in sorted(Path(__file__).parent.glob("cluster_*.py")):
-            made.write(file, file.name)
+        for file, name in _modules():
+            py_compile.compile(str(file), str(compiled), name, doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+            made.write(file, name)
+            made.write(compiled, f"{name}c")
     return path
+
+
+def _modules() -> Iterator[tuple[Path, str]]:
+    """Files of the archive, and their names in it."""
+    for package in ("iceberg_ops", "spark_jobs"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            yield file, str(file.relative_to(ROOT))
+    for file in sorted(Path(__file__).parent.glob("cluster_*.py")):
+        yield file, file.name

@@ -1,9 +1,11 @@
-"""A driver that ``spark-submit`` starts on the test's cluster: python cluster_driver.py FOLDER CASE, answer in FOLDER/answer.json.
+"""A driver that ``spark-submit`` starts on the test's cluster: python cluster_driver.py FOLDER CASE,CASE..., answers in
+FOLDER/answer.json.
 
-The packages come from the archive of ``--py-files``; FOLDER/shared is the storage that executors share with the driver, and the
-catalog is a file of the driver's alone. All cases but ``jobs`` wrap the writing task: the first attempt at one partition is killed
-after its files are written (``fail``), or is so slow before (``late``), while (``half``) or after (``twin``) it writes that Spark
-starts it once more. With ``-direct`` the rows never were Spark's.
+The packages come from the archive of ``--py-files``; FOLDER/CASE/shared is the storage that executors share with the driver, and
+the catalog is a file of the driver's alone. Each case has a table of its own; the executors are those of all. All cases but
+``jobs`` wrap the writing task: the first attempt at one partition is killed after its files are written (``fail``), or is so slow
+before (``late``), while (``half``) or after (``twin``) it writes that Spark starts it once more. With ``-direct`` the rows never
+were Spark's.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,14 +60,18 @@ def wrapped(real: Callable[..., Writer], case: str, notes: str) -> Callable[...,
             first = name == "0-0"
             while first and case.startswith("late") and not (Path(notes) / "job-is-over").exists():
                 time.sleep(0.1)
+            close = _AtomicOutput.close
             if first and case.startswith("half"):
                 _AtomicOutput.close = lambda _: time.sleep(60)  # what was written has no name yet
-            for answer in write(given):
-                if first and case.startswith("fail"):
-                    os._exit(3)
-                if first and case.startswith("twin"):
-                    time.sleep(20)
-                yield answer
+            try:
+                for answer in write(given):
+                    if first and case.startswith("fail"):
+                        os._exit(3)
+                    if first and case.startswith("twin"):
+                        time.sleep(20)
+                    yield answer
+            finally:
+                _AtomicOutput.close = close
             (Path(notes) / f"{name}.ended").touch()
 
         return attempt
@@ -126,17 +134,16 @@ class Cluster:
         }
 
 
-def main(folder: Path, case: str) -> dict[str, Any]:
-    session = spark_session("cluster test")
-    cluster = Cluster(session, folder)
+def played(session: SparkSession, folder: Path, case: str) -> dict[str, Any]:
     notes = folder / "notes"
-    notes.mkdir()
+    notes.mkdir(parents=True)
+    cluster = Cluster(session, folder)
     statuses = []
     if case != "jobs":
         options = {} if case.endswith("-direct") else {"write-tasks": "4"}
-        changes._writer = wrapped(changes._writer, case, str(notes))
-        source_parts._writer = wrapped(source_parts._writer, case, str(notes))
-        statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options=options))
+        with mock.patch.object(changes, "_writer", wrapped(changes._writer, case, str(notes))):
+            with mock.patch.object(source_parts, "_writer", wrapped(source_parts._writer, case, str(notes))):
+                statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options=options))
         (notes / "job-is-over").touch()
         wait_for_attempts(notes)
     else:
@@ -159,11 +166,23 @@ def main(folder: Path, case: str) -> dict[str, Any]:
         statuses.append(cluster.job("remove_orphan_files"))
     state = cluster.state()
     places = session.sparkContext.parallelize(range(8), 8).map(where_from).collect()
-    session.stop()
     attempts = sorted(found.stem for found in notes.glob("*.begun"))
     return {"statuses": statuses, "places": sorted(set(places)), "attempts": attempts, **state}
 
 
+def main(folder: Path, cases: list[str]) -> dict[str, dict[str, Any]]:
+    """What each case came to, or how it failed."""
+    session = spark_session("cluster test")
+    answers = {}
+    for case in cases:
+        try:
+            answers[case] = played(session, folder / case, case)
+        except Exception:  # noqa: BLE001 - shown by the test of this case
+            answers[case] = {"failed": traceback.format_exc()}
+    session.stop()
+    return answers
+
+
 if __name__ == "__main__":
-    answer = main(Path(sys.argv[1]), sys.argv[2])
+    answer = main(Path(sys.argv[1]), sys.argv[2].split(","))
     (Path(sys.argv[1]) / "answer.json").write_text(json.dumps(answer))

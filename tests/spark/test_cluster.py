@@ -6,13 +6,17 @@ Tasks that fail after they wrote, and twins that Spark starts of slow ones, leav
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.spark.cluster import SPECULATION, Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DIES = ["fail", "fail-direct"]
+HAS_A_TWIN = ["twin", "half", "twin-direct", "half-direct", "late-direct"]
+Answers = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +26,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made.close()
 
 
-def test_append_merge_and_compaction_run_on_executors_that_have_only_the_archive(cluster: Cluster, tmp_path: Path) -> None:
-    answer = cluster.run(tmp_path, "jobs")
+@pytest.fixture(scope="module")
+def without_twins(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """The cases that one application plays, in turn, on executors that it starts once."""
+    return cluster.run(tmp_path_factory.mktemp("without-twins"), ",".join(["jobs", *DIES]))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def with_twins(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return cluster.run(tmp_path_factory.mktemp("with-twins"), ",".join(HAS_A_TWIN), *SPECULATION)  # type: ignore[no-any-return]
+
+
+def of(answers: Answers, case: str) -> dict[str, Any]:
+    assert "failed" not in answers[case], answers[case]["failed"]
+    return answers[case]
+
+
+def test_append_merge_and_compaction_run_on_executors_that_have_only_the_archive(without_twins: Answers) -> None:
+    answer = of(without_twins, "jobs")
     assert answer["statuses"] == ["committed"] * 6
     assert all("packages.zip" in place for place in answer["places"]), answer["places"]
     expected = [[i, "a" if i < 900 else "m"] for i in range(2100)]
@@ -31,17 +51,17 @@ def test_append_merge_and_compaction_run_on_executors_that_have_only_the_archive
     assert (answer["leaked"], answer["missing"]) == ([], [])
 
 
-@pytest.mark.parametrize("case", ["fail", "fail-direct"])
-def test_a_task_that_dies_after_it_wrote_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path, case: str) -> None:
-    answer = cluster.run(tmp_path, case)
+@pytest.mark.parametrize("case", DIES)
+def test_a_task_that_dies_after_it_wrote_leaves_no_row_twice_and_no_file(without_twins: Answers, case: str) -> None:
+    answer = of(without_twins, case)
     assert answer["statuses"] == ["committed"]
     assert answer["rows"] == [[i, "a"] for i in range(2000)]
     assert (answer["leaked"], answer["missing"]) == ([], [])
 
 
-@pytest.mark.parametrize("case", ["twin", "half", "twin-direct", "half-direct", "late-direct"])
-def test_a_speculative_twin_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path, case: str) -> None:
-    answer = cluster.run(tmp_path, case, *SPECULATION)
+@pytest.mark.parametrize("case", HAS_A_TWIN)
+def test_a_speculative_twin_leaves_no_row_twice_and_no_file(with_twins: Answers, case: str) -> None:
+    answer = of(with_twins, case)
     assert {"0-0", "0-1"} <= set(answer["attempts"]), "the task ran twice"
     assert answer["statuses"] == ["committed"]
     assert answer["rows"] == [[i, "a"] for i in range(2000)]

@@ -52,7 +52,7 @@ def test_deletes_that_come_while_spark_rewrites_are_carried_over(place: Place, v
     place.create("t", SCHEMA, **{"format__version": version})
     for i in range(3):
         ids = list(range(10 * i, 10 * i + 10))
-        place.append("t", pa.table({"id": ids, "city": [["Oslo", "Rome", None][n % 3] for n in ids]}))
+        place.fill("t", pa.table({"id": ids, "city": [["Oslo", "Rome", None][n % 3] for n in ids]}))
     job = JobSpec(job="rewrite_data_files", table="test.db.t", catalog=place.config, options={"rewrite-all": "true", **options})
     report = run_job(job, runner=Meddling(place))
     assert [(group.status, group.carried_over_rows) for group in report.groups] == [("carried-over", 3)]

@@ -99,7 +99,7 @@ def test_a_source_query_is_a_query(place: Place, text: str) -> None:
 def test_a_relation_whose_name_is_computed_is_refused(place: Place) -> None:
     """It could be a file in the table's own folders, which nothing else would see."""
     place.create("t", Schema.of(NestedField(1, "city", STRING)))
-    place.append("t", pa.table({"city": ["a"]}))
+    place.fill("t", pa.table({"city": ["a"]}))
     data = f"{place.table('t').location.removeprefix('file://')}/data"
     for query in (
         f"SELECT * FROM IDENTIFIER('parquet.`{data}`')",
@@ -119,7 +119,7 @@ def test_a_relation_whose_name_is_computed_is_refused(place: Place) -> None:
 def test_a_name_with_a_backtick_is_found_in_a_query(place: Place) -> None:
     place.create("a`b", Schema.of(NestedField(1, "city", STRING)))
     place.create("t", Schema.of(NestedField(1, "city", STRING)))
-    place.append("t", pa.table({"city": ["x"]}))
+    place.fill("t", pa.table({"city": ["x"]}))
     place.run("append", "a`b", source=Source(format="sql", query="SELECT city FROM test.db.t"))
     place.run("append", "t", source=Source(format="sql", query="SELECT `a``b`.city FROM test.db.`a``b`"))
     assert len(place.rows("t")) == 2

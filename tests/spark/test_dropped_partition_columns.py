@@ -45,7 +45,7 @@ def test_every_job_goes_on_after_a_void_fields_column_was_dropped(place: Place) 
     for number, (write, (do, wanted)) in enumerate(WRITES.items()):
         place.catalog.drop_table(("db", "t")) if number else None
         place.create("t", SCHEMA, BY_REGION, **{"format__version": "1"})
-        place.append("t", pa.table({"id": [1, 2, 3], "kind": ["a", "b", "c"], "region": ["eu", "eu", None]}))
+        place.fill("t", pa.table({"id": [1, 2, 3], "kind": ["a", "b", "c"], "region": ["eu", "eu", None]}))
         spec = SpecEvolution.of_table(place.table("t").metadata).remove_field("region").apply()
         commit(place.catalog, place.table("t"), UpdateSpec(spec=spec))
         schema = SchemaEvolution.of_table(place.table("t").metadata).drop_column("region").apply()

@@ -55,7 +55,7 @@ def filled(place: Place) -> Place:
     place.create("t", SCHEMA, SPEC)
     for _ in range(2):
         ids = list(range(GROUPS * 10))
-        place.append("t", pa.table({"id": ids, "part": [i % GROUPS for i in ids]}))
+        place.fill("t", pa.table({"id": ids, "part": [i % GROUPS for i in ids]}))
     return place
 
 

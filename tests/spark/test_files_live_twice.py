@@ -20,10 +20,10 @@ pytestmark = pytest.mark.spark
 def twice(place: Place, version: str) -> Place:
     """The first of two files is live twice."""
     place.create("t", SCHEMA, **{"format__version": version})
-    place.append("t", table_of(ROWS[:5]))
+    place.fill("t", table_of(ROWS[:5]))
     files = tuple(replace(task.data_file, first_row_id=None) for task in plan(place.table("t"), Scan()).tasks)
     commit(place.catalog, place.table("t"), AppendFiles(added=files, merge=False))
-    place.append("t", table_of(ROWS[5:]))
+    place.fill("t", table_of(ROWS[5:]))
     return place
 
 

@@ -55,7 +55,7 @@ def parts_of(place: Place, job: str, mode: Any) -> dict[str, Any]:
 )
 def test_orc_is_refused_before_any_work(place: Place, job: str, mode: str | None, key: str) -> None:
     place.create("t", SCHEMA, format__version="2")
-    place.append("t", pa.table({"id": list(range(6)), "city": ["Oslo"] * 6}))
+    place.fill("t", pa.table({"id": list(range(6)), "city": ["Oslo"] * 6}))
     commit(place.catalog, place.table("t"), UpdateProperties(updates={key: "orc"}))
     before = place.files_on_disk("t")
     path = place.folder / "report.json"
@@ -67,7 +67,7 @@ def test_orc_is_refused_before_any_work(place: Place, job: str, mode: str | None
 
 def test_whole_files_are_deleted_of_an_orc_table_because_nothing_is_written(place: Place) -> None:
     place.create("t", SCHEMA, format__version="2")
-    place.append("t", pa.table({"id": list(range(6)), "city": ["Oslo"] * 6}))
+    place.fill("t", pa.table({"id": list(range(6)), "city": ["Oslo"] * 6}))
     commit(place.catalog, place.table("t"), UpdateProperties(updates={"write.format.default": "orc"}))
     report = place.run("delete", "t", where="id < 100", change=RowChange(mode=COPY))  # type: ignore[arg-type]
     assert (report.status, place.rows("t")) == ("committed", [])

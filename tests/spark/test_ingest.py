@@ -71,10 +71,10 @@ def test_every_kind_of_source_gives_the_same_rows(place: Place, form: str) -> No
         source = Source(format="sql", query="SELECT amount, id, city, day FROM v", views={"v": view})
     else:
         place.create("other", SCHEMA)
-        place.append("other", arrow(ROWS))
+        place.fill("other", arrow(ROWS))
         source = Source(format="table", table="test.db.other")
     if form == "sql-of-target":
-        place.append("t", arrow([{**r, "id": r["id"] - 100} for r in ROWS]))
+        place.fill("t", arrow([{**r, "id": r["id"] - 100} for r in ROWS]))
         source = Source(format="sql", query="SELECT id + 100 AS id, city, day, amount FROM target")
     report = place.run("append", "t", source=source)
     assert (report.status, report.metrics["added-records"]) == ("committed", 3)
@@ -159,7 +159,7 @@ def test_a_run_repeated_under_its_key_diverts_nothing_twice(place: Place) -> Non
 
 def test_merge_schema_commits_columns_and_rows_at_once(place: Place, version: str) -> None:
     place.create("t", SCHEMA, BY_CITY, **{"format__version": version})
-    place.append("t", arrow(ROWS))
+    place.fill("t", arrow(ROWS))
     before = len(place.table("t").metadata.snapshots)
     place_type = {"lat": pa.float64(), "lon": pa.float64()}
     wide = pa.Table.from_pylist(
@@ -289,7 +289,7 @@ def test_a_source_that_is_not_whole_is_named_and_nothing_is_left(
     place: Place, make: Any, options: dict[str, str], says: str, job: str
 ) -> None:
     place.create("t", SCHEMA)
-    place.append("t", arrow(ROWS))
+    place.fill("t", arrow(ROWS))
     before = place.files_on_disk("t")
     folder = place.folder / "in"
     folder.mkdir()
@@ -303,7 +303,7 @@ def test_a_source_that_is_not_whole_is_named_and_nothing_is_left(
 @pytest.mark.parametrize("job", INTO)
 def test_a_source_inside_the_table_or_the_table_itself_is_refused(place: Place, job: str) -> None:
     place.create("t", SCHEMA)
-    place.append("t", arrow(ROWS))
+    place.fill("t", arrow(ROWS))
     with pytest.raises(DataError, match="inside the table's own folder"):
         place.run(job, "t", source=Source(format="parquet", paths=[f"{place.table('t').location}/data"]), **INTO[job])
     with pytest.raises(OptionError, match="is the target itself"):
@@ -312,7 +312,7 @@ def test_a_source_inside_the_table_or_the_table_itself_is_refused(place: Place, 
 
 def test_overwrite_of_a_filter_can_widen_the_schema_too(place: Place) -> None:
     place.create("t", SCHEMA)
-    place.append("t", arrow(ROWS))
+    place.fill("t", arrow(ROWS))
     source = Source(format="sql", query="SELECT 9 AS id, 'Oslo' AS city, 'x' AS note")
     place.run("overwrite", "t", source=source, where="id < 100", options={"merge-schema": "true"})
     assert place.rows("t") == [{"id": 9, "city": "Oslo", "day": None, "amount": None, "note": "x"}]

@@ -85,7 +85,7 @@ def job_of(place: Place, job: str, **parts: Any) -> JobSpec:
 @pytest.fixture
 def filled(place: Place) -> Place:
     place.create("t", SCHEMA, write_target__file__size__bytes="65536", write_parquet_row__group__size__bytes="65536")
-    place.append("t", pa.table({"id": list(range(20_000)), "v": [str(i) for i in range(20_000)]}))
+    place.fill("t", pa.table({"id": list(range(20_000)), "v": [str(i) for i in range(20_000)]}))
     return place
 
 
@@ -119,7 +119,7 @@ def test_a_job_that_is_interrupted_leaves_a_report_and_nothing_else(filled: Plac
 @pytest.mark.slow
 def test_a_rewrite_that_is_interrupted_leaves_a_report_and_nothing_else(filled: Place) -> None:
     for i in range(40):
-        filled.append("t", pa.table({"id": [i] * 50_000, "v": [str(j * i) for j in range(50_000)]}))
+        filled.fill("t", pa.table({"id": [i] * 50_000, "v": [str(j * i) for j in range(50_000)]}))
     files = filled.files_on_disk("t")
     options = {"rewrite-all": "true", "target-file-size-bytes": "262144", "max-file-group-size-bytes": "1"}
 

@@ -59,7 +59,7 @@ def test_a_commit_is_reported_whatever_fails_after_it(
 ) -> None:
     """A conflict that is reported after the commit does not have the statement done again, either."""
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": [1]}))
+    place.fill("t", pa.table({"id": [1]}))
     before, path = place.table("t").metadata.current_snapshot_id, place.folder / "report.json"
 
     def fails(*_: Any, **__: Any) -> None:

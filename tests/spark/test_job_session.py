@@ -22,7 +22,7 @@ from spark_jobs.jobs.dispatch import run
 from spark_jobs.session import job_session
 from tests.spark.conftest import Place
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "name", STRING))
 TIMED = Schema.of(*SCHEMA.fields, NestedField(3, "at", TIMESTAMPTZ), NestedField(4, "day", DATE))
@@ -52,7 +52,7 @@ def test_two_jobs_of_one_session_each_see_their_own_target(own: Place, monkeypat
     """Both conditions have named their table before either is evaluated."""
     for name, kept in (("a", (1, 2, 3)), ("b", (7, 8, 9))):
         own.create(name, SCHEMA)
-        own.append(name, named(*kept))
+        own.fill(name, named(*kept))
     both = threading.Barrier(2, timeout=120)
     apply = row_change.StatementRows.changes
 
@@ -80,7 +80,7 @@ def test_two_jobs_of_one_session_each_see_their_own_target(own: Place, monkeypat
 
 def test_a_program_that_evaluates_while_a_job_runs_sees_its_own_view(own: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     own.create("t", SCHEMA)
-    own.append("t", named(1, 2, 3))
+    own.fill("t", named(1, 2, 3))
     own.session.range(40, 42).createOrReplaceTempView("target")
     seen: list[int] = []
     made = sql_tables.SqlTables._made
@@ -148,7 +148,7 @@ def state(session: SparkSession) -> dict[str, Any]:
 
 def test_a_data_frame_that_the_program_makes_after_a_job_is_of_its_own_session(own: Place) -> None:
     own.create("t", SCHEMA)
-    own.append("t", named(1, 2))
+    own.fill("t", named(1, 2))
     own.session.createDataFrame([(1,)], "n int").collect()
     own.run("delete", "t", where="id = 1")
     rows = own.session.sparkContext.parallelize([(1,)])
@@ -176,7 +176,7 @@ def test_a_job_keeps_what_the_session_says_about_speed(own: Place) -> None:
 
 def test_a_user_function_with_the_name_of_a_built_in_one_is_not_called_by_jobs(own: Place) -> None:
     own.create("t", SCHEMA)
-    own.append("t", named(1, 2, 3))
+    own.fill("t", named(1, 2, 3))
     for name in ("crc32", "coalesce", "struct", "isnotnull", "upper", "concat", "try_cast"):
         own.session.udf.register(name, lambda *_: 5, "long")
     own.session.udf.register("mine", lambda text: text + "!", "string")
@@ -254,7 +254,7 @@ def test_settings_of_the_session_do_not_change_what_statements_and_sources_mean(
     count = len(NAMES)
     at = pa.array([1_577_836_800_000_000 + i * 3_600_000_000 for i in range(count)], pa.timestamp("us", "UTC"))
     days = pa.array([18262] * count, pa.date32())
-    own.append("t", pa.table({"id": pa.array(range(count), pa.int64()), "name": NAMES, "at": at, "day": days}))
+    own.fill("t", pa.table({"id": pa.array(range(count), pa.int64()), "name": NAMES, "at": at, "day": days}))
     statements(own)
     assert [(r["id"], r["name"]) for r in own.rows("t")] == [
         (2, "x!"), (3, "2020-1-1"), (6, "K"), (9, "tab\t"), (10, None), (20, "csv"), (21, "json"), (22, "1"), (23, "sql"),

@@ -45,7 +45,7 @@ KILLED = [
 def test_a_job_whose_jvm_is_killed_is_retryable_and_changes_nothing(place: Place, job: str, module: str, name: str) -> None:
     place.create("t", SCHEMA, write_target__file__size__bytes="65536")
     for part in range(3):
-        place.append("t", pa.table({"id": list(range(part * 5, part * 5 + 5)), "v": [str(i) for i in range(5)]}))
+        place.fill("t", pa.table({"id": list(range(part * 5, part * 5 + 5)), "v": [str(i) for i in range(5)]}))
     files, rows = place.files_on_disk("t"), place.rows("t")
     report, spec = place.folder / "report.json", place.folder / "job.json"
     spec.write_bytes(to_json(JobSpec(job=job, table="test.db.t", catalog=place.config, report=str(report), **JOBS[job])))

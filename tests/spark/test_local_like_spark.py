@@ -29,7 +29,7 @@ from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, FLOAT, INT, LONG, STRI
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from tests.spark.conftest import Place
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 SCHEMA = Schema.of(
     NestedField(1, "g", STRING), NestedField(2, "k", LONG), NestedField(3, "i", INT), NestedField(4, "d", DOUBLE),

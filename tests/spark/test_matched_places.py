@@ -36,7 +36,7 @@ def rows_from(first: int, count: int) -> pa.Table:
 def filled(place: Place, version: str) -> Place:
     place.create("t", SCHEMA, **{"format__version": version})
     for first in (0, 10, 20):
-        place.append("t", rows_from(first, 10))
+        place.fill("t", rows_from(first, 10))
     return place
 
 

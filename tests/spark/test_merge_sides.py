@@ -15,7 +15,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from tests.spark.conftest import Place
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 SCHEMA = Schema.of(NestedField(1, "id", LONG), NestedField(2, "v", STRING))
 ROWS = [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}]
 
@@ -26,7 +26,7 @@ def clause(when: str, action: str, condition: str | None = None, **assignments: 
 
 def merge(place: Place, lane: str, *clauses: MergeClause) -> ActionReport:
     place.create("t", SCHEMA)
-    place.append("t", pa.Table.from_pylist(ROWS))
+    place.fill("t", pa.Table.from_pylist(ROWS))
     parts: dict[str, Any] = {
         "source": place.parquet(pa.table({"id": [1, 9], "v": ["x", "y"]})),
         "change": RowChange(on="target.id = source.id", clauses=list(clauses)),

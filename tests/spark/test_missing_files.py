@@ -35,7 +35,7 @@ def test_the_file_is_named(place: Place, monkeypatch: pytest.MonkeyPatch, reader
     if reader == "arrow":
         monkeypatch.setattr(reading, "native_paths", lambda *_: {})
     place.create("t", SCHEMA, format__version="3")
-    place.append("t", pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"]}))
+    place.fill("t", pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"]}))
     (task,) = plan(place.table("t"), Scan()).tasks
     file = Path(task.file_path.removeprefix("file://"))
     file.unlink()
@@ -55,7 +55,7 @@ def test_a_source_table_that_is_compacted_and_expired_while_it_is_read_is_no_dam
     for name in ("t", "other"):
         place.create(name, SCHEMA)
     for _ in range(2):
-        place.append("other", pa.table({"id": [1, 2], "city": ["a", "b"]}))
+        place.fill("other", pa.table({"id": [1, 2], "city": ["a", "b"]}))
     module = sql_tables if form == "sql" else source_rows
 
     def late(*args: Any) -> DataFrame:

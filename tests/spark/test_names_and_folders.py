@@ -26,7 +26,7 @@ ON = "target.id = source.id"
 @pytest.mark.parametrize("alias", ["s", "target"])
 def test_a_subquery_with_the_name_of_the_target_is_not_the_target(place: Place, alias: str) -> None:
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": list(range(10)), "v": ["old"] * 10}))
+    place.fill("t", pa.table({"id": list(range(10)), "v": ["old"] * 10}))
     inner = "SELECT id, rand() AS w FROM range(10)"
     query = f"SELECT {alias}.id, cast({alias}.w AS string) v FROM ({inner}) AS {alias} WHERE (SELECT count(*) FROM target) > 0"
     clauses = [MergeClause(when="matched", action="update"), MergeClause(when="not-matched", action="insert")]
@@ -74,7 +74,7 @@ def test_a_location_may_be_spelled_in_other_ways(place: Place, mode: str, spelli
     place.catalog = load_catalog(place.config)
     place.catalog.create_namespace(("db",))
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": [1, 2, 3, 4], "v": list("abcd")}))
+    place.fill("t", pa.table({"id": [1, 2, 3, 4], "v": list("abcd")}))
     place.run("delete", "t", where="id % 2 = 0 AND id < 3", change=RowChange(mode=mode))  # type: ignore[arg-type]
     place.run("update", "t", where="id % 3 = 0", change=RowChange(mode=mode, set={"v": "upper(v)"}))  # type: ignore[arg-type]
     assert place.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "C"}, {"id": 4, "v": "d"}]

@@ -82,29 +82,29 @@ def add_file(place: Place, table: Table, rows: pa.Table, name: str, **options: A
 
 def test_plain_files_are_spark_s(place: Place) -> None:
     place.create("t", SCHEMA)
-    place.append("t", ROWS)
+    place.fill("t", ROWS)
     assert native(place.table("t")) == [True]
 
 
 def test_files_with_deletes_are_not_spark_s(place: Place) -> None:
     place.create("t", SCHEMA)
-    place.append("t", ROWS)
-    place.append("t", ROWS)
+    place.fill("t", ROWS)
+    place.fill("t", ROWS)
     place.run("delete", "t", where="id = 2", change=RowChange(mode="merge-on-read"))
-    place.append("t", ROWS)
+    place.fill("t", ROWS)
     assert sorted(native(place.table("t"))) == [False, False, True]
 
 
 def test_a_missing_column_is_spark_s_where_it_is_null(place: Place) -> None:
     table = place.create("t", SCHEMA, **{"format__version": "3"})
-    place.append("t", ROWS)
+    place.fill("t", ROWS)
     table = evolve(place, place.table("t"), lambda e: e.add_column("extra", INT))
     assert native(table) == [True]
 
 
 def test_a_missing_column_with_a_default_is_not_spark_s(place: Place) -> None:
     place.create("t", SCHEMA, **{"format__version": "3"})
-    place.append("t", ROWS)
+    place.fill("t", ROWS)
     table = evolve(place, place.table("t"), lambda e: e.add_column("extra", INT, default=5))
     assert native(table) == [False]
     assert native(table, ["id"]) == [True], "nobody asks for the column"
@@ -112,9 +112,9 @@ def test_a_missing_column_with_a_default_is_not_spark_s(place: Place) -> None:
 
 def test_a_widened_column_is_not_spark_s(place: Place) -> None:
     place.create("t", Schema.of(NestedField(1, "id", INT), NAME))
-    place.append("t", ROWS.set_column(0, "id", ROWS["id"].cast(pa.int32())))
+    place.fill("t", ROWS.set_column(0, "id", ROWS["id"].cast(pa.int32())))
     table = evolve(place, place.table("t"), lambda e: e.update_type("id", LONG))
-    place.append("t", ROWS)
+    place.fill("t", ROWS)
     assert sorted(native(place.table("t"))) == [False, True]
     assert native(table, ["name"]) == [True]
 
@@ -221,9 +221,9 @@ def test_a_partition_folder_s_name_is_no_value(place: Place) -> None:
 
 def test_both_readers_serve_one_merge(place: Place, mode: str) -> None:
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
+    place.fill("t", pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
     place.run("delete", "t", where="id = 1", change=RowChange(mode="merge-on-read"))
-    place.append("t", pa.table({"id": [4, 5], "name": ["d", "e"]}))
+    place.fill("t", pa.table({"id": [4, 5], "name": ["d", "e"]}))
     assert sorted(native(place.table("t"))) == [False, True]
     source = place.parquet(pa.table({"id": [1, 2, 5], "name": ["A", "B", "E"]}))
     clauses = [MergeClause(when="matched", action="update"), MergeClause(when="not-matched", action="insert")]
@@ -239,7 +239,7 @@ def test_both_readers_serve_one_merge(place: Place, mode: str) -> None:
 
 def test_a_footer_that_can_not_be_read_is_the_other_reader_s_to_name(place: Place) -> None:
     place.create("t", SCHEMA)
-    place.append("t", ROWS)
+    place.fill("t", ROWS)
     table = place.table("t")
     Path(plan(table, Scan()).tasks[0].file_path.removeprefix("file://").removeprefix("file:")).write_bytes(b"PAR1 no footer")
     assert native(table) == [False]

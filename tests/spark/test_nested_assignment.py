@@ -41,7 +41,7 @@ SETS: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {
 def filled(place: Place) -> Place:
     place.create("t", SCHEMA)
     rows = [{"id": i, "place": value, "many": [{"y": i}]} for i, value in PLACES.items()]
-    place.append("t", pa.Table.from_pylist(rows, schema=_arrow()))
+    place.fill("t", pa.Table.from_pylist(rows, schema=_arrow()))
     return place
 
 

@@ -21,7 +21,7 @@ AMOUNTS = [float("nan"), float("inf"), -float("inf"), None, 1.5]
 @pytest.mark.parametrize("job", ["update", "merge"])
 def test_what_is_no_number_is_no_price(place: Place, job: str) -> None:
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": range(5), "amount": pa.array(AMOUNTS, pa.float64())}))
+    place.fill("t", pa.table({"id": range(5), "amount": pa.array(AMOUNTS, pa.float64())}))
     if job == "update":
         place.run("update", "t", change=RowChange(mode="merge-on-read", set={"price": "amount"}))
     else:

@@ -71,7 +71,7 @@ def test_a_column_named_like_a_metadata_column_is_never_taken_for_it(
     place: Place, name: str, mode: str, version: str, reader: str
 ) -> None:
     place.create("named", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, LONG)), format__version=version)
-    place.append("named", pa.table({"id": [1, 2, 3, 4, 5], name: [4, 3, 2, 1, 0]}))
+    place.fill("named", pa.table({"id": [1, 2, 3, 4, 5], name: [4, 3, 2, 1, 0]}))
     if reader == "arrow":  # files with deletes are not left to Spark's own reader
         place.run("delete", "named", where=f"{name} = 0", change=RowChange(mode="merge-on-read"))
     else:
@@ -92,7 +92,7 @@ def test_a_column_named_like_a_metadata_column_is_never_taken_for_it(
 @pytest.mark.parametrize("name", [*METADATA_NAMES, "_row_id"])
 def test_rows_are_written_to_a_table_whose_columns_are_named_like_metadata_columns(place: Place, name: str) -> None:
     place.create("named", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, LONG)))
-    place.append("named", pa.table({"id": [1, 2], name: [1, 0]}))
+    place.fill("named", pa.table({"id": [1, 2], name: [1, 0]}))
     options = {"upsert-keys": "id", "delete-when": f"{name} = 7"}
     place.run("upsert", "named", source=place.parquet(pa.table({"id": [2, 1], name: [5, 7]})), options=options)
     assert place.rows("named") == [{"id": 2, name: 5}]

@@ -30,7 +30,7 @@ HUGE = 3_000_000_000
 
 def filled(place: Place, **properties: str) -> Place:
     place.create("t", SCHEMA, **properties)
-    place.append("t", pa.table({"id": range(5), "n": pa.array([1, 2, 0, 4, 5], pa.int32())}))
+    place.fill("t", pa.table({"id": range(5), "n": pa.array([1, 2, 0, 4, 5], pa.int32())}))
     return place
 
 
@@ -68,7 +68,7 @@ def test_rows_that_spark_does_not_read_itself_are_told_by_their_file_too(place: 
 
 def test_a_value_that_differs_each_time_is_checked_as_it_is_stored(place: Place) -> None:
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": range(200)}))
+    place.fill("t", pa.table({"id": range(200)}))
     limit = 2**31
     change = RowChange(mode="merge-on-read", set={"n": f"CAST(rand() * 4 AS BIGINT) + {limit - 2}L"})
     error = refused(place, "does not fit int", "update", change=change)

@@ -37,7 +37,7 @@ def filled(place: Place, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         monkeypatch.setattr(reading, "native_paths", lambda *_: {})
     place.create("t", SCHEMA, format__version="3")
     for first in (0, 10, 20):
-        place.append("t", rows(first, 10))
+        place.fill("t", rows(first, 10))
     return place
 
 
@@ -103,7 +103,7 @@ def test_deleted_rows_leave_the_ids_of_the_others(filled: Place, mode: str) -> N
 
 def test_rows_written_before_the_table_numbered_rows_are_numbered_by_the_change(place: Place, mode: str) -> None:
     place.create("t", SCHEMA, format__version="2")
-    place.append("t", rows(0, 4))
+    place.fill("t", rows(0, 4))
     commit(place.catalog, place.table("t"), UpgradeFormatVersion(format_version=3))
     place.run("update", "t", where="id = 1", change=RowChange(mode=mode, set={"city": "'new'"}))
     after = lineage(place)
@@ -115,7 +115,7 @@ def test_rows_written_before_the_table_numbered_rows_are_numbered_by_the_change(
 
 def test_a_v2_table_has_no_lineage_columns(place: Place, mode: str) -> None:
     place.create("t", SCHEMA, format__version="2")
-    place.append("t", rows(0, 4))
+    place.fill("t", rows(0, 4))
     place.run("update", "t", where="id = 1", change=RowChange(mode=mode, set={"city": "'new'"}))
     for task in plan(place.table("t"), Scan()).tasks:
         assert pq.read_schema(task.file_path.removeprefix("file:")).names == ["id", "city"]
@@ -131,13 +131,13 @@ def test_a_table_that_becomes_v3_right_before_the_swap_has_sane_row_ids(
 ) -> None:
     place.create("t", SCHEMA, format__version="2")
     for first in (0, 10):
-        place.append("t", rows(first, 10))
+        place.fill("t", rows(first, 10))
     given: dict[int, tuple[str, int, int]] = {}
 
     def upgrade() -> None:
         commit(place.catalog, place.table("t"), UpgradeFormatVersion(format_version=3))
         if ids_are_given:
-            place.append("t", rows(20, 5))
+            place.fill("t", rows(20, 5))
             given.update(lineage(place))
 
     if job == "update":

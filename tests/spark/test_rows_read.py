@@ -45,7 +45,7 @@ def test_a_dynamic_overwrite_says_whether_it_was_made_of_the_tables_own_rows(rea
 def filled(place: Place, version: str) -> Place:
     place.create("t", SCHEMA, spec=BY_K, **{"format-version": version})
     ids, ks = zip(*ROWS, strict=True)
-    place.append("t", pa.table({"id": pa.array(ids, pa.int64()), "k": pa.array(ks, pa.int64())}))
+    place.fill("t", pa.table({"id": pa.array(ids, pa.int64()), "k": pa.array(ks, pa.int64())}))
     return place
 
 

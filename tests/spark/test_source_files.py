@@ -119,7 +119,7 @@ def test_a_view_of_the_program_over_a_file_that_grew_is_not_committed(place: Pla
 @pytest.mark.parametrize("job", ["delete", "update", "merge"])
 def test_a_subquery_over_a_file_that_grew_is_not_committed(place: Place, files: Files, job: str) -> None:
     place.create("t", SCHEMA)
-    place.append("t", rows(3, "x"))
+    place.fill("t", rows(3, "x"))
     where, source = "id IN (SELECT id FROM landing)", Source(format="sql", query="SELECT * FROM landing")
     parts: dict[str, Any] = {
         "delete": {"where": where},
@@ -134,7 +134,7 @@ def test_a_subquery_over_a_file_that_grew_is_not_committed(place: Place, files: 
 @pytest.mark.parametrize("where", ["id = (SELECT top())", "id IN (SELECT id FROM listed())", "id = top()"])
 def test_a_subquery_whose_function_reads_a_file_that_grew_is_not_committed(place: Place, files: Files, where: str) -> None:
     place.create("t", SCHEMA)
-    place.append("t", rows(3, "x"))
+    place.fill("t", rows(3, "x"))
     session = place.session
     with program_view(files.read(session, "json")):
         session.sql("CREATE TEMPORARY FUNCTION top() RETURNS BIGINT RETURN SELECT max(id) FROM landing")
@@ -150,7 +150,7 @@ def test_a_subquery_whose_function_reads_a_file_that_grew_is_not_committed(place
 def test_a_merge_of_a_table_by_values_of_a_file_that_grew_is_not_committed(place: Place, files: Files) -> None:
     for name in ("t", "other"):
         place.create(name, SCHEMA)
-        place.append(name, rows(3, "x"))
+        place.fill(name, rows(3, "x"))
     source = Source(format="table", table="test.db.other", catalog=place.config)
     clause = MergeClause(when="matched", action="update", assignments={"v": "(SELECT max(v) FROM landing)"})
     change = RowChange(mode="merge-on-read", on="target.id = source.id", clauses=[clause])
@@ -199,7 +199,7 @@ def test_a_file_whose_change_makes_the_read_fail_is_one_that_changed(
     place: Place, files: Files, monkeypatch: pytest.MonkeyPatch, job: str, kind: str, how: str
 ) -> None:
     place.create("t", SCHEMA, **({"order": BY_ID} if job == "append" else {}))  # type: ignore[arg-type]
-    place.append("t", rows(3, "old"))
+    place.fill("t", rows(3, "old"))
     made = SourceState.__init__
 
     def then_changed(self: SourceState, *given: Any, **named: Any) -> None:

@@ -54,7 +54,7 @@ def ids(place: Place) -> list[tuple[int, str | None]]:
 @pytest.mark.parametrize("beside", [(), (2,)], ids=["nothing-beside", "a-file-beside"])
 def test_a_file_in_a_plain_folder_is_never_left_out(place: Place, job: str, form: str, beside: tuple[int, ...]) -> None:
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": [1], "k": ["old"]}))
+    place.fill("t", pa.table({"id": [1], "k": ["old"]}))
     folder = laid(place.folder / "in", form, *beside)
     laid(folder / "2026" / "07", form, 3)
     with pytest.raises(DataError, match=rf"Spark would leave out 2026/07/3\.{form}"):

@@ -80,7 +80,7 @@ def test_columns_of_a_source_are_found_by_name_whatever_ids_they_have(place: Pla
 
 def test_files_with_field_ids_are_refused_in_sql_text(place: Place) -> None:
     place.create("t", TEXTS)
-    place.append("t", pa.table({"a": ["a1"], "b": ["b1"]}))
+    place.fill("t", pa.table({"a": ["a1"], "b": ["b1"]}))
     folder = with_ids(place)
     with pytest.raises(UnsupportedError, match=r"would find its columns by these: name its folder among the paths or views"):
         place.run("append", "t", source=Source(format="sql", query=f"SELECT * FROM parquet.`{folder}`"))
@@ -99,7 +99,7 @@ def test_a_key_is_no_source_only_column(place: Place) -> None:
 @pytest.mark.parametrize("job", ["append", "overwrite"])
 def test_a_query_may_name_the_target_where_the_branch_is_yet_to_be_made(place: Place, job: str) -> None:
     place.create("t", PAIRS)
-    place.append("t", pa.table({"id": [1], "v": ["a"]}))
+    place.fill("t", pa.table({"id": [1], "v": ["a"]}))
     place.run(job, "t", branch="new", source=Source(format="sql", query="SELECT id + 1 AS id, v FROM target"))
     assert [row["id"] for row in place.rows("t", Scan(ref="new"))] == ([1, 2] if job == "append" else [2])
 
@@ -122,7 +122,7 @@ def test_a_serializable_overwrite_of_the_tables_own_rows_is_evaluated_again(
 ) -> None:
     place.create("t", PAIRS)
     for i in (1, 2):
-        place.append("t", pa.table({"id": [i], "v": ["old"]}))
+        place.fill("t", pa.table({"id": [i], "v": ["old"]}))
     beside(monkeypatch, lambda: place.append("t", pa.table({"id": [1], "v": ["new"]})))
     query = "SELECT 2L AS id, CAST(count(*) AS string) AS v FROM target WHERE id = 1"
     options = {} if isolation is None else {"isolation-level": isolation}
@@ -133,7 +133,7 @@ def test_a_serializable_overwrite_of_the_tables_own_rows_is_evaluated_again(
 def test_a_refused_evaluation_leaves_no_quarantine(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.create("t", Schema.of(NestedField(1, "id", INT), NestedField(2, "v", STRING)))
     rows = pa.table({"id": pa.array([1], pa.int32()), "v": ["x"]})
-    place.append("t", rows)
+    place.fill("t", rows)
     bad = place.parquet(pa.table({"id": pa.array([2**40], pa.int64()), "v": ["bad"]}))
     beside(monkeypatch, lambda: place.append("t", rows))
     options = {"isolation-level": "serializable", "bad-records": "quarantine", "quarantine-path": str(place.folder / "q")}
@@ -146,7 +146,7 @@ def test_a_refused_evaluation_leaves_no_quarantine(place: Place, monkeypatch: py
 @pytest.mark.parametrize("name", ["target", "S"])
 def test_a_view_of_the_job_never_takes_the_place_of_one_that_a_view_of_the_program_reads(place: Place, name: str) -> None:
     place.create("t", PAIRS)
-    place.append("t", pa.table({"id": [1], "v": ["a"]}))
+    place.fill("t", pa.table({"id": [1], "v": ["a"]}))
     pq.write_table(pa.table({"id": [1]}), place.folder / "s.parquet")
     source = Source(format="sql", query=f"SELECT * FROM w WHERE id NOT IN (SELECT id FROM {name})")
     if name == "S":

@@ -42,7 +42,7 @@ def named(ids: range, name: str) -> pa.Table:
 @pytest.fixture
 def filled(place: Place) -> Place:
     place.create("t", SCHEMA)
-    place.append("t", named(range(200), "old"))
+    place.fill("t", named(range(200), "old"))
     return place
 
 
@@ -227,7 +227,7 @@ def test_a_merge_of_a_source_that_differs_each_time_brings_no_key_twice(filled: 
             SELECT DISTINCT 1000 + crc32(aes_encrypt(string(id), '0000111122223333')) % 64 AS id, 'new' AS name FROM range(40)""",
         "a Python table function": "SELECT DISTINCT d.id + 1000 AS id, 'new' AS name FROM range(40), LATERAL drawn() d",
     }
-    filled.append("t", named(range(1000, 1064), "old"))
+    filled.fill("t", named(range(1000, 1064), "old"))
     try:
         report = merged(filled, queries[what])
     finally:

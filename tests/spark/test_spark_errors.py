@@ -62,7 +62,7 @@ def damaged(path: Path) -> None:
 
 def test_a_damaged_file_of_the_table_is_not_bad_data(place: Place) -> None:
     place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "v", STRING)))
-    place.append("t", pa.table({"id": list(range(5000)), "v": [str(i * 7919) for i in range(5000)]}))
+    place.fill("t", pa.table({"id": list(range(5000)), "v": [str(i * 7919) for i in range(5000)]}))
     (file,) = [f for f in place.files_on_disk("t") if f.startswith("data/")]
     damaged(Path(place.table("t").location.removeprefix("file://")) / file)
     with pytest.raises(CorruptTableError, match=r"\.parquet"):
@@ -74,7 +74,7 @@ def test_a_damaged_file_of_the_table_is_not_bad_data(place: Place) -> None:
 @pytest.mark.parametrize("job", ["delete", "update", "append"])
 def test_a_file_of_the_table_with_a_name_that_is_no_utf_8_is_damaged(place: Place, job: str) -> None:
     place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "vv", STRING)))
-    place.append("t", pa.table({"id": [1, 2], "vv": ["a", "b"]}))
+    place.fill("t", pa.table({"id": [1, 2], "vv": ["a", "b"]}))
     (file,) = [f for f in place.files_on_disk("t") if f.startswith("data/")]
     path = Path(place.table("t").location.removeprefix("file://")) / file
     path.write_bytes(path.read_bytes().replace(b"\x02vv", b"\x02v\xff"))

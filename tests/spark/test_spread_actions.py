@@ -50,7 +50,7 @@ def filled(place: Place) -> Path:
     rows = [(i, str(i % 3), str(i % 4)) for i in range(240)]
     for part in (rows[:120], rows[60:]):
         ids, years, months = zip(*part, strict=True)
-        place.append("t", pa.table({"id": ids, "_year": years, "month": months}))
+        place.fill("t", pa.table({"id": ids, "_year": years, "month": months}))
     root = Path(place.table("t").location.removeprefix("file://").removeprefix("file:"))
     for name in (*STRAYS, *HIDDEN, "data/young.parquet"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)

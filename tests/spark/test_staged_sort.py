@@ -32,7 +32,7 @@ def filled(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     place.create("t", SCHEMA)
     for i in range(FILES):
         ids = [n * FILES + i for n in range(ROWS)]
-        place.append("t", pa.table({"id": ids, "city": [["Oslo", "Rome", None][n % 3] for n in ids]}))
+        place.fill("t", pa.table({"id": ids, "city": [["Oslo", "Rome", None][n % 3] for n in ids]}))
     return place
 
 

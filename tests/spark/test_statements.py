@@ -33,7 +33,7 @@ JOBS = ("delete", "update", "merge")
 def filled(place: Place, version: str) -> Place:
     place.create("t", SCHEMA, format__version=version)
     for ids in (range(6), range(6, 12)):
-        place.append("t", pa.table({"id": list(ids), "city": [CITIES[i] for i in ids]}))
+        place.fill("t", pa.table({"id": list(ids), "city": [CITIES[i] for i in ids]}))
     return place
 
 
@@ -121,7 +121,7 @@ def test_an_overwrite_whose_files_are_compacted_meanwhile_is_done_again(place: P
     by_city = PartitionSpec(0, (PartitionField((2,), 1000, IDENTITY, "city"),))
     place.create("t", SCHEMA, by_city, format__version=version)
     for ids in (range(6), range(6, 12)):
-        place.append("t", pa.table({"id": list(ids), "city": [CITIES[i] for i in ids]}))
+        place.fill("t", pa.table({"id": list(ids), "city": [CITIES[i] for i in ids]}))
     source = place.parquet(pa.table({"id": [100, 101], "city": ["Oslo", "Oslo"]}))
     options = {"isolation-level": "snapshot"}
     spec = JobSpec(job="overwrite", table="test.db.t", catalog=place.config, source=source, where=where, options=options)

@@ -35,7 +35,7 @@ def arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
 def filled(place: Place) -> Place:
     for name, rows in (("t", ROWS), ("other", OTHER)):
         place.create(name, SCHEMA)
-        place.append(name, arrow(rows))
+        place.fill(name, arrow(rows))
     place.parquet(arrow(OTHER), "late.parquet")
     return place
 
@@ -99,7 +99,7 @@ def test_a_dot_in_a_name_is_none_between_names(session: SparkSession, tmp_path: 
     for namespace in (("db", "x"), ("db.x",)):
         place.catalog.create_namespace(namespace)
         place.catalog.create_table((*namespace, "t"), SCHEMA)
-    place.append("x.t", arrow(ROWS))
+    place.fill("x.t", arrow(ROWS))
     queries = ("SELECT * FROM test.`db.x`.t", "SELECT b.* FROM test.db.x.t a JOIN test.`db.x`.t b")
     for query in queries:
         assert place.run("append", "x.t", source=Source(format="sql", query=query)).status == "nothing-to-do"

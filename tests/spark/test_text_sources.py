@@ -75,7 +75,7 @@ def test_json_whose_text_would_change_goes_to_the_quarantine_and_all_else_is_sto
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_text_in_another_encoding_fails_by_file_whatever_reads_it(place: Place, form: str) -> None:
     place.create("t", FLAT)
-    place.append("t", pa.table({"id": [7], "v": ["old"]}))
+    place.fill("t", pa.table({"id": [7], "v": ["old"]}))
     file = place.folder / f"a.{form}"
     file.write_bytes(b'{"id":1,"v":"caf\xe9"}\n' if form == "json" else b"id,v\n1,caf\xe9\n")
     options = {"header": "true"} if form == "csv" else {}

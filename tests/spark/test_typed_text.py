@@ -75,7 +75,7 @@ def test_text_has_the_types_of_the_table_in_every_job(place: Place, job: str, fo
 @pytest.mark.parametrize(("form", "bad"), [(form, bad) for form, lines in BAD.items() for bad in lines])
 def test_a_bad_record_fails_every_job_by_its_record(place: Place, job: str, form: str, bad: str) -> None:
     place.create("t", SCHEMA)
-    place.append("t", pa.table({"id": [7], "v": ["old"]}))
+    place.fill("t", pa.table({"id": [7], "v": ["old"]}))
     with pytest.raises(DataError, match=rf"source .*: {WHY[bad]}: "):
         place.run(job, "t", source=text(place, form, *GOOD[form], BAD[form][bad]), **INTO[job])
     assert [row["id"] for row in place.rows("t")] == [7]

@@ -24,7 +24,7 @@ WAP = {"wap-id": "audit-7"}
 @pytest.fixture(params=["2", "3"])
 def filled(place: Place, request: pytest.FixtureRequest) -> Place:
     place.create("t", SCHEMA, format__version=request.param)
-    place.append("t", pa.table({"id": [1, 2], "city": ["Oslo", "Rome"]}))
+    place.fill("t", pa.table({"id": [1, 2], "city": ["Oslo", "Rome"]}))
     return place
 
 
