@@ -1,9 +1,9 @@
 """Generated columns of text in every Arrow form that a writer may use, under any name: a scan, a rewrite, a writer and deletes by a
 nested field give the rows that the model has, or refuse text that is no UTF-8 by file and column.
 
-Drawn are list views, large lists, extension types over structs and inside them, NULL in some and in all rows (also over elements
-that nobody sees), dictionaries with a null among their values, names with quotes and dots, columns of the file's own before the
-table's, and bytes that are no UTF-8.
+Drawn are views of lists and of text, large lists, extension types over structs and inside them, NULL in some and in all rows (also
+over elements that nobody sees), dictionaries with a null among their values, names with quotes and dots, columns of the file's own
+before the table's, and bytes that are no UTF-8.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ NAMES = ["s", "a'b", 'q"x', "a.b", "Größe", "`t`"]
 TEXTS = [b"", b"x", b"it's", b'"', b"\xc3\xa9", None]
 BAD = [b"\xff", b"a\xc3"]
 LIST_FORMS = {"list": pa.list_, "large list": pa.large_list, "list view": pa.list_view, "large list view": pa.large_list_view}
+TEXT_FORMS = {"plain": pa.string(), "text view": pa.string_view(), "large text": pa.large_string()}
 WANTED = {
     *LIST_FORMS,
-    "plain",
+    *TEXT_FORMS,
+    "views in a struct",
     "dictionary",
     "null entry",
     "struct",
@@ -92,9 +94,10 @@ def bad_lists(flat: list[Any], at: list[int]) -> list[bool]:
 
 def drawn_text(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
     values = texts(draw, rows)
-    if draw.often(0.5):
-        draw.note("plain")
-        return STRING, of_text(values), values
+    if draw.often(0.6):
+        form = draw.choice(["plain", "text view", "large text"])
+        draw.note(form)
+        return STRING, of_text(values).cast(TEXT_FORMS[form]), values
     entries = list(dict.fromkeys([*values, *draw.sample([b"x", None, b"unused"], 2)]))
     indices = [entries.index(v) for v in values]
     draw.note("dictionary", *(["null entry"] if None in entries else []))
@@ -123,11 +126,13 @@ def drawn_list(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]
 def drawn_struct(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
     values, numbers = texts(draw, rows), list(range(rows))
     hidden = hidden_rows(draw, rows, list(map(is_bad, values)))
+    form = draw.choice([pa.string(), pa.string_view()])
     array = pa.StructArray.from_arrays(
-        [of_text(values), pa.array(numbers, pa.int64())],
-        fields=[field("p", pa.string(), 3), field("q", pa.int64(), 4)],
+        [of_text(values).cast(form), pa.array(numbers, pa.int64())],
+        fields=[field("p", form, 3), field("q", pa.int64(), 4)],
         mask=pa.array(hidden),
     )
+    draw.note(*(["views in a struct"] if form == pa.string_view() else []))
     draw.note("struct")
     if draw.often(0.5):
         draw.note("extension")

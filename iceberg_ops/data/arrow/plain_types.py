@@ -1,8 +1,8 @@
 """Arrow types that no table has, as the types that hold the same values.
 
-A Parquet file stores lists in one form, whatever Arrow type its writer used; a note in the file makes Arrow hand them out as that
-type again: a list view, or an extension type over a struct or list. Here they become lists and structs before anything looks at
-them.
+A Parquet file stores lists, text and bytes in one form, whatever Arrow type its writer used; a note in the file makes Arrow hand
+them out as that type again: a list view, a view of text or bytes, or an extension type over a struct or list. Here they become
+lists, text, bytes and structs before anything looks at them: Arrow has no kernels that filter views.
 
 Arrow's own casts of nested values are not used: of a list view that is a slice it gives wrong values, and of anything that holds a
 column of type null one that is cut short, which may end the process when it is sliced (pyarrow 26).
@@ -27,11 +27,19 @@ def is_list(type_: pa.DataType) -> bool:
     )
 
 
+def _is_view(type_: pa.DataType) -> bool:
+    """Whether the type is a view of text or bytes."""
+    return bool(pa.types.is_string_view(type_) or pa.types.is_binary_view(type_))
+
+
 def plain_type(type_: pa.DataType) -> pa.DataType:
-    """The type without list views, and without extension types over nested ones; the same object where it has none. Extension types
+    """The type without views, and without extension types over nested ones; the same object where it has none. Extension types
     over primitive ones (uuid) stay."""
+    if _is_view(type_):
+        return pa.string() if pa.types.is_string_view(type_) else pa.binary()
     if isinstance(type_, pa.BaseExtensionType):
-        return plain_type(type_.storage_type) if pa.types.is_nested(type_.storage_type) else type_
+        stored = type_.storage_type
+        return plain_type(stored) if pa.types.is_nested(stored) or _is_view(stored) else type_
     if pa.types.is_struct(type_):
         fields = [type_.field(i) for i in range(type_.num_fields)]
         made = [_plain_field(f) for f in fields]
@@ -67,6 +75,8 @@ def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array
     if isinstance(array, pa.ExtensionArray):
         return plain_array(array.storage, wanted)
+    if _is_view(array.type):
+        return array.cast(wanted)
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(wanted):
         parts = [plain_array(array.field(i), wanted.field(i).type) for i in range(wanted.num_fields)]
