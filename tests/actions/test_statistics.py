@@ -25,7 +25,7 @@ from iceberg_ops.data.writing.delete_files import write_equality_deletes
 from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
-from iceberg_ops.errors import CommitFailedError, NoSuchSnapshotError, NoSuchTableError, SchemaError
+from iceberg_ops.errors import CommitFailedError, NoSuchSnapshotError, NoSuchTableError, SchemaError, ValidationError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.serde.puffins.puffin import read_footer
@@ -35,10 +35,10 @@ from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.statistics import StatisticsFile
 from iceberg_ops.spec.transforms import IDENTITY, VOID, Transform, bucket
 from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, UNKNOWN, DecimalType, NestedField, StructType
-from iceberg_ops.spec.updates import SetPartitionStatistics, SetStatistics, UpgradeFormatVersion
+from iceberg_ops.spec.updates import RemoveSnapshots, SetPartitionStatistics, SetStatistics, UpgradeFormatVersion
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
-from tests.catalog.wrappers import FailsNTimes
+from tests.catalog.wrappers import FailsNTimes, Meddles
 
 SCHEMA = Schema.of(
     NestedField(1, "id", LONG, required=True),
@@ -176,6 +176,23 @@ def test_what_a_snapshot_has_statistics_of_is_not_counted_again(place: Place, ac
     assert place.table.metadata_location == before.metadata_location
     place.append(6, 6)
     assert place.run(action).status == "committed"
+
+
+@pytest.mark.parametrize("action", ["compute_table_stats", "compute_partition_stats"])
+def test_a_snapshot_that_another_engine_expires_at_the_last_moment_is_a_conflict_by_its_id(place: Place, action: str) -> None:
+    """Another engine's expiry knows no lease."""
+    place.create(BY_KIND)
+    place.append(0, 6)
+    first = place.table.metadata.snapshots[0].snapshot_id
+    place.append(6, 6)
+
+    def expire() -> None:
+        place.catalog.commit_table(place.table, [], [RemoveSnapshots((first,))])
+
+    with pytest.raises(ValidationError, match=f"statistics for snapshot {first}: it is not in table"):
+        place.run(action, snapshot_id=str(first), catalog=Meddles(place.catalog, expire))
+    assert place.table.metadata.statistics == place.table.metadata.partition_statistics == ()
+    assert not [p for p in (Path(place.folder) / "warehouse").rglob("*stats*") if p.is_file()]
 
 
 @pytest.mark.parametrize("change", ["cut short", "deleted", "in another store"])

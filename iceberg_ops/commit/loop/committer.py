@@ -6,7 +6,8 @@
    and validates what came while it validated, so that little can come between the last look and the swap. Without that a slow
    committer that waited for its turn would have more to validate each time, and be late for ever.
 3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``). So does an attempt that did not
-   find a file, where the table has moved on since it was loaded: an expiry may have deleted the file rightly.
+   find a file or a snapshot, where the table has moved on since it was loaded: an expiry may have removed it rightly, and only the
+   operation can say what that means for it.
 4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing, and nor
    does a copy of the table. So each look is compared with the latest state that was seen (``table.same_table``). It counts
    as failed only when the branch has moved on without us, so that our swap cannot succeed any more, and no other name of the
@@ -40,6 +41,7 @@ from iceberg_ops.errors import (
     CommitInterruptedError,
     CommitStateUnknownError,
     CorruptTableError,
+    NoSuchSnapshotError,
     RetryableError,
     TerminalError,
     ValidationError,
@@ -125,8 +127,8 @@ class _Loop:
         while True:
             try:
                 return self._attempt()
-            except (RetryableError, CorruptTableError) as e:
-                if isinstance(e, CorruptTableError) and not self._is_outdated():
+            except (RetryableError, CorruptTableError, NoSuchSnapshotError) as e:
+                if not isinstance(e, RetryableError) and not self._is_outdated():
                     raise
                 failures += 1
                 wait = policy.wait_seconds(failures, self.clock() - started, self.random)
