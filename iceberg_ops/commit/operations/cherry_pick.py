@@ -152,7 +152,8 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_t
     if first is not None and first.parent_snapshot_id is not None:
         _no_double_publish_before(first, table, branch, picked, published)
         is_sure = False
-    if not is_sure or not is_moved_to:
+    adds_again = not is_moved_to and (picked.operation == SnapshotOperation.APPEND.value or _replaces_partitions(picked))
+    if not is_sure or adds_again:
         _no_live_file_again(table, branch, picked, published)
 
 
