@@ -11,7 +11,7 @@ from iceberg_ops.actions.local.delete_rows import whole_files_match
 from iceberg_ops.actions.local.local_source import LocalSource
 from iceberg_ops.actions.local.source_files import scan_of, source_table
 from iceberg_ops.actions.rows.merge_checks import check_clauses
-from iceberg_ops.actions.rows.upsert_plan import key_columns, key_plan
+from iceberg_ops.actions.rows.upsert_plan import check_order, key_columns, key_plan
 from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import LISTED, Run
 from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned
@@ -73,6 +73,7 @@ def _check(run: Run, options: WriteOptions) -> None:
     if job.job == "upsert":
         delete_format(write_context(run.table, options))
         key_plan(run.table, base_of(run.table.metadata, job.branch), key_columns(schema, options.upsert_keys))
+        check_order(job.source, options.order_by, schema)
 
 
 def _check_columns(schema: Schema, names: list[str]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from iceberg_ops.actions.rows.evaluations import run_statement
 from iceberg_ops.actions.rows.row_commits import commit_rows, nothing_to_do, row_fields
 from iceberg_ops.actions.rows.row_engine import RowEvaluator
-from iceberg_ops.actions.rows.upsert_plan import key_columns, key_plan
+from iceberg_ops.actions.rows.upsert_plan import check_order, key_columns, key_plan
 from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Result
@@ -29,7 +29,7 @@ def upsert(run: Run, rows: RowEvaluator) -> Result:
     """Upsert the source.
 
     Raises, before the source is read, UnsupportedError for a format that is not written and OptionError for a key that is not to be
-    stored; and what ``write_upserts`` and the committer raise.
+    stored and for an order that nobody gave a type; and what ``write_upserts`` and the committer raise.
     """
     options = WriteOptions.parse("upsert", run.job.options, run.table.properties)
     context = write_context(run.table, options)
@@ -44,6 +44,7 @@ def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> Result:
     left_out = {name.lower() for name in options.source_only_columns}
     if key := next((f.name for f in keys if f.name.lower() in left_out), None):
         raise OptionError(f"source-only-columns: {key!r} is a key of the upsert, and a key is stored")
+    check_order(run.job.source, options.order_by, run.table.schema)
     written = rows.write_upserts(run, options, keys, key_plan(run.table, base, keys))
     counts = {
         summary_keys.ADDED_RECORDS: sum(f.record_count for f in written.files),

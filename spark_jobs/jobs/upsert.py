@@ -9,7 +9,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from iceberg_ops.actions.rows.row_engine import WrittenUpserts
+from iceberg_ops.actions.rows.upsert_plan import untyped_order
 from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.config.job_spec import TEXT_FORMATS
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, WhereError
@@ -20,6 +22,7 @@ from spark_jobs.jobs.bad_records import bad_column
 from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.repeatable import is_known
+from spark_jobs.jobs.source_files import folder_columns
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.spark_errors import first_line
@@ -85,6 +88,7 @@ def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptio
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")
     if options.order_by and options.order_by.lower() not in {c.lower() for c in rows.columns if c != CORRUPT_RECORD_COLUMN}:
         raise OptionError(f"order-by: {options.order_by!r} is not a column of the source ({', '.join(rows.columns)})")
+    _check_order(run, rows, options.order_by)
     order = F.col(quoted(options.order_by)) if options.order_by else F.lit(0)
     try:
         marked = rows.withColumns({_DELETES: deletes, _ORDER: order})
@@ -98,6 +102,15 @@ def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptio
     counted = first.withColumn(_OF_KEY, F.count(F.lit(1)).over(by_key))
     kept = [c for c in counted.columns if c != _NO_KEY and not c.startswith(_KEY)]
     return _checked(run, options, counted.select(*map(quoted, kept)), names)
+
+
+def _check_order(run: SparkRun, rows: DataFrame, name: str | None) -> None:
+    """Raise OptionError where rows of text are ordered by values of folder names that are text, too (see ``check_order``)."""
+    source, own = run.job.source, {f.name.lower() for f in run.table.schema.fields}
+    if source is None or name is None or source.format not in TEXT_FORMATS or name.lower() in own:
+        return
+    if name.lower() in folder_columns(rows):
+        raise untyped_order(name, "its values are text in names of folders", "order by a column of the files")
 
 
 def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: Sequence[NestedField]) -> dict[str, Column]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,45 @@ def test_a_failure_at_the_end_leaves_no_file(place: RowsPlace, monkeypatch: pyte
     with pytest.raises(OSError, match="disk full"):
         place.run("upsert", source=source(place, [row("a", 1)]))
     assert place.data_on_disk() == set()
+
+
+IN_ORDER = {
+    "csv": "region,id,name,op,seq\na,1,old,U,9\na,1,new,U,10\na,2,old,U,9\na,2,gone,D,10\n",
+    "json": "".join(
+        json.dumps({"region": "a", "id": key, "name": name, "op": op, "seq": seq}) + "\n"
+        for key, name, op, seq in [(1, "old", "U", 9), (1, "new", "U", 10), (2, "old", "U", 9), (2, "gone", "D", 10)]
+    ),
+}
+BY_SEQ = {"order-by": "SEQ", "delete-when": "op = 'D'", "source-only-columns": "op,seq"}
+
+
+def in_order(place: RowsPlace, form: str, options: dict[str, str]) -> Source:
+    path = place.folder / f"changes.{form}"
+    path.write_text(IN_ORDER[form])
+    return Source(format=form, paths=[str(path)], options=options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("form", "options"), [("csv", {"inferSchema": "true"}), ("json", {})], ids=["csv", "json"])
+def test_numbers_of_text_that_the_table_does_not_have_tell_the_last_row(
+    place: RowsPlace, form: str, options: dict[str, str]
+) -> None:
+    place.create(SCHEMA)
+    place.run("upsert", source=in_order(place, form, options), options=BY_SEQ)
+    assert contents(place) == {("a", 1): ("new", None)}
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "run"])
+@pytest.mark.parametrize(
+    ("form", "options", "says"),
+    [("csv", {}, "inferSchema = true"), ("json", {"primitivesAsString": "true"}, "leave out the source option primitivesAsString")],
+    ids=["csv", "json"],
+)
+def test_text_of_which_nobody_says_the_type_tells_no_last_row(
+    place: RowsPlace, form: str, options: dict[str, str], says: str, dry_run: bool
+) -> None:
+    place.create(SCHEMA)
+    with pytest.raises(OptionError, match=f"order-by: the table has no column 'SEQ'.*'9' is greater than '10': .*{says}"):
+        place.run("upsert", source=in_order(place, form, options), options=BY_SEQ, dry_run=dry_run)
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,21 @@ def test_the_last_row_of_a_key_counts_where_there_is_an_order(place: Place) -> N
     assert ("a", 2) in contents(place)
 
 
+def test_text_that_nobody_gave_a_type_tells_no_last_row(place: Place) -> None:
+    place.create("t", SCHEMA)
+    (place.folder / "in" / "hour=9").mkdir(parents=True)
+    (place.folder / "in" / "hour=9" / "a.csv").write_text("region,id,name,seq\na,1,old,9\na,1,new,10\n")
+    options = {"order-by": "seq", "source-only-columns": "seq,hour"}
+    plain = Source(format="csv", paths=[str(place.folder / "in")])
+    typed = Source(format="csv", paths=[str(place.folder / "in")], options={"inferSchema": "true"})
+    with pytest.raises(OptionError, match=r"no column 'seq'.*'9' is greater than '10': set the source option inferSchema = true"):
+        place.run("upsert", "t", source=plain, options=options)
+    with pytest.raises(OptionError, match="no column 'hour', and its values are text in names of folders"):
+        place.run("upsert", "t", source=typed, options={**options, "order-by": "hour"})
+    place.run("upsert", "t", source=typed, options=options)
+    assert contents(place)["a", 1]["name"] == "new"
+
+
 def test_two_rows_of_one_key_that_nothing_tells_apart_are_an_error_and_nothing_is_left(place: Place) -> None:
     place.create("t", SCHEMA)
     twice = [row("a", 1, "x"), row("a", 1, "y"), row("b", 1)]

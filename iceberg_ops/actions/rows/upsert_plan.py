@@ -1,7 +1,8 @@
 """What an upsert's equality deletes are: the key columns, and the partition specs they are written in.
 
 A key must find its older rows by the delete's partition: every partition field's source is a key column, or the table has an
-unpartitioned spec, whose deletes apply everywhere. Used by every lane; reading the source and writing is theirs.
+unpartitioned spec, whose deletes apply everywhere. And which columns can tell the last row of a key. Used by every lane; reading
+the source and writing is theirs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iceberg_ops.commit.validation.promoted_keys import unreached_keys, why_unreached
+from iceberg_ops.config.job_spec import TEXT_FORMATS, Source
+from iceberg_ops.data.sources.text.text_options import CsvOptions, text_options
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.manifests import ManifestContent
@@ -37,6 +40,30 @@ def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
     if not found:
         raise OptionError("upsert needs upsert-keys: the table has no identifier fields")
     return found
+
+
+def check_order(source: Source | None, name: str | None, schema: Schema) -> None:
+    """Raise OptionError for an ``order-by`` column, ``name``, that is text only because nobody says its type: the table does not
+    have it, and the CSV or JSON source is not told to find it out. Of ``9`` and ``10`` the greatest value would be ``9``."""
+    if source is None or name is None or source.format not in TEXT_FORMATS:
+        return
+    if name.lower() in {f.name.lower() for f in schema.fields}:
+        return
+    options = text_options(source.format, source.options)
+    if isinstance(options, CsvOptions):
+        is_text, remedy = not options.infers, "set the source option inferSchema = true"
+    else:
+        is_text, remedy = options.as_text, "leave out the source option primitivesAsString"
+    if is_text:
+        raise untyped_order(name, f"the {source.format.upper()} source has it as text", remedy)
+
+
+def untyped_order(name: str, why: str, remedy: str) -> OptionError:
+    """The error for an ``order-by`` column that would be compared as text, whatever its values are."""
+    return OptionError(
+        f"order-by: the table has no column {name!r}, and {why}, of which '9' is greater than '10': {remedy}, or add the column to "
+        "the table"
+    )
 
 
 def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -> KeyPlan:
