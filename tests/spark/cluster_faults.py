@@ -27,18 +27,22 @@ ZOMBIE = ("lost to the driver, and publishes after the commit",)
 EXECUTOR = ("executor is lost while results of its stages are read", "shuffle files of an executor are lost")
 NONE = "nothing"
 SLOW_S = 30.0
+COUNTED_S = 3.0
+"""How long the driver may take to hear that a task is done."""
 
 
 @dataclass(frozen=True)
 class Fault:
     """``kind`` hits partition ``partition`` of the stage whose files carry an operation id that ends with ``stage``.
-    ``one_name``: attempts do not differ in the names of their files, as if the package did not see to it."""
+    ``one_name``: attempts do not differ in the names of their files, as if the package did not see to it. ``after_another``: it
+    hits once another task of the stage has been counted, so that this one's rows are of a later evaluation."""
 
     kind: str
     partition: int
     notes: str
     stage: str = ""
     one_name: bool = False
+    after_another: bool = False
 
 
 class Faults:
@@ -74,7 +78,12 @@ def _faulty(work: Tasks, fault: Fault, is_meant: bool) -> Tasks:
             file_names._MAKERS.next = lambda: "0" * 12  # type: ignore[method-assign]
         if not is_meant or fault.kind == NONE or task.partitionId() != fault.partition or not is_first(fault):
             yield from work(given)
+            if is_meant and fault.after_another:
+                (Path(fault.notes) / "another").touch()
             return
+        if fault.after_another:
+            wait_for((Path(fault.notes) / "another").exists, SLOW_S)
+            time.sleep(COUNTED_S)
         if fault.kind == DIES[0]:
             os._exit(3)
         if fault.kind == SLOW[0]:

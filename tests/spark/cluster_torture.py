@@ -4,7 +4,8 @@
 Every round draws a job, its source, a fault and settings of the session, and is judged by a plain model of the rows: what the
 statement must have done, whatever rows an unrepeatable source gave. FOLDER/answer.json holds what was drawn and what was wrong.
 ``without`` takes something away that the package does against these faults (``FIXES``): then something must be wrong, and the first
-thing that is ends the play. ``only=evaluations``: executors are lost while sources that give other rows each time are read.
+thing that is ends the play. ``only=evaluations``: executors are lost while sources that give other rows each time are read, when a
+task of the stage that writes has been counted already and another, which has rows of it, has not.
 """
 
 from __future__ import annotations
@@ -107,9 +108,13 @@ class World:
         return self.random.sample(known, min(count, len(known)))
 
     def files(self, ids: list[int], names: list[str]) -> str:
+        """A folder of two files, which two tasks read: what either executor has for other stages is a part of the rows only."""
         path = self.shared / f"source-{self.number}.parquet"
-        columns = {"id": pa.array(ids, pa.int64()), "name": names, "p": pa.array([i % 4 for i in ids], pa.int64())}
-        pq.write_table(pa.table(columns), path, row_group_size=20)
+        path.mkdir()
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "name": names, "p": pa.array([i % 4 for i in ids], pa.int64())})
+        half = len(ids) // 2
+        for name, part in (("a.parquet", rows.slice(0, half)), ("b.parquet", rows.slice(half))):
+            pq.write_table(part, path / name, row_group_size=20)
         return str(path)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
@@ -319,9 +324,14 @@ class Torture:
         self.known: dict[str, set[str]] = {name: set() for name in TABLES}
         """Orphans of earlier rounds."""
         self.kinds = [*(faults.SLOW if twins else ()), *faults.DIES, *faults.ZOMBIE, *faults.EXECUTOR]
+        self.last: int | None = None
+        """The last task of a stage that writes a table by its partitions, where faults are to hit that one."""
         if only == "evaluations":
-            self.jobs, self.sources = list(TAKE_SOURCE), [s for s in SOURCES if s is not from_files]
+            # The first round, an append of rows that move to other partitions, shows two evaluations that are taken for one.
+            self.jobs, self.sources = list(TAKE_SOURCE), [aggregated, noisy_places, limited, first_of_ties, sampled]
             self.kinds = list(faults.EXECUTOR)
+            tasks = session.conf.get("spark.sql.shuffle.partitions")
+            self.last = session.range(4).selectExpr(f"max(pmod(hash(id), {tasks}))").collect()[0][0]
         self.faults = faults.Faults()
         self.evaluations = Evaluations()
         logging.getLogger(staged_leftovers.__name__).addHandler(self.evaluations)
@@ -358,8 +368,12 @@ class Torture:
         notes.mkdir(parents=True)
         stage = rng.choice(["", "-source"]) if job == "merge" and source is not from_files else ""
         partition = rng.choice([0, 1, 2]) if kind in faults.EXECUTOR else 0
-        self.faults.fault = faults.Fault(kind, partition, str(notes), stage, self.without == "names")
         settings = dict(rng.sample(sorted(SETTINGS.items()), rng.randint(0, 3)))
+        is_last = self.last is not None and job in ("append", "overwrite")
+        if self.last is not None and is_last:
+            partition = self.last
+            settings.pop("spark.sql.shuffle.partitions", None)
+        self.faults.fault = faults.Fault(kind, partition, str(notes), stage, self.without == "names", is_last)
         self._count(job, source.__name__ if job in TAKE_SOURCE else "none", kind, settings)
         said = f"round {number}: {job} of {name} from {source.__name__}, {kind}{stage}, {', '.join(settings) or 'no settings'}"
         for key, value in settings.items():
