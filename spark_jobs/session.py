@@ -70,6 +70,7 @@ _KEPT = tuple(
 )  # fmt: skip
 """Settings of the original that a job's session keeps: they change where, how fast and how visibly it works. Every other setting
 of Spark SQL goes back to Spark's default, because it could change what text means and what a source reads."""
+_BETWEEN = "\x00"
 _LOCK = threading.Lock()
 _OF_JOBS: WeakSet[SparkSession] = WeakSet()
 """Sessions of jobs, in any thread: none of them is what was active before a job began."""
@@ -143,11 +144,18 @@ def _copy(session: SparkSession) -> SparkSession:
 
 def _set_meaning(session: SparkSession) -> None:
     conf = session.conf
-    for key in conf.getAll:
+    for key in _names_of_settings(session):
         if key.startswith("spark.sql.") and not key.startswith(_KEPT) and conf.isModifiable(key):
             conf.unset(key)
     for key, value in _MEANING.items():
         conf.set(key, value)
+
+
+def _names_of_settings(session: SparkSession) -> list[str]:
+    """In one answer of the JVM; PySpark's ``getAll`` asks for each name and value by itself, two hundred times for a job."""
+    jvm: Any = session._jsparkSession
+    names: str = jvm.conf().getAll().keySet().mkString(_BETWEEN)
+    return names.split(_BETWEEN)
 
 
 def _restore_built_in_functions(session: SparkSession) -> None:

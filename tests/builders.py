@@ -6,9 +6,13 @@ Data files here need not exist: the commit package looks at manifests only. A fi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from iceberg_ops.catalog.memory import MemoryCatalog
+from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
@@ -30,6 +34,11 @@ def make_catalog(name: str = "test", **options: Any) -> MemoryCatalog:
     catalog = MemoryCatalog(name, MemoryFileIO(f"{name}-{id(object())}-{next(_COUNTER)}"), sleep=lambda _: None, **options)
     catalog.create_namespace(("ns",))
     return catalog
+
+
+def sql_catalog(folder: Path | str, io: FileIO | None = None, *, name: str = "c", **options: Any) -> SqlCatalog:
+    """A catalog in a SQLite file of ``folder``, with its warehouse beside it. Another one of that folder has the same tables."""
+    return SqlCatalog(name, f"sqlite:///{folder}/c.db", LocalFileIO() if io is None else io, warehouse=f"{folder}/wh", **options)
 
 
 def make_table(

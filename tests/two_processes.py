@@ -11,7 +11,59 @@ from xdist.scheduler import LoadFileScheduling
 
 JAVA = "Iceberg Java"
 """The share of files that ask Iceberg Java, which is started once for them."""
-SECONDS: dict[str, int] = {}
+SECONDS = {
+    "interop/test_row_operations_like_java": 90,
+    "spark/test_killed_jvm": 85,
+    "spark/test_cluster": 82,
+    "spark/test_cluster_torture": 65,
+    "spark/test_odd_column_names": 80,
+    "spark/test_row_operations": 65,
+    "spark/test_job_session": 60,
+    "spark/test_interrupts": 55,
+    "spark/test_command_ends": 50,
+    "spark/test_where_like_spark": 50,
+    "spark/test_sources_evaluated_once": 50,
+    "spark/test_subqueries": 45,
+    "spark/test_upsert": 35,
+    "interop/test_java_reads_our_jobs": 40,
+    "interop/test_java_reads_ours": 40,
+    "spark/test_typed_text": 40,
+    "torture/test_exceptions_everywhere": 40,
+    "torture/test_one_between": 40,
+    "interop/test_java_writes_more": 35,
+    "spark/test_local_like_spark": 35,
+    "torture/test_kill_nine": 35,
+    "torture/test_interleaved_steps": 35,
+    "spark/test_text_files": 30,
+    "spark/test_rows_read": 30,
+    "spark/test_source_files": 30,
+    "spark/test_source_folders": 30,
+    "spark/test_names_and_folders": 30,
+    "spark/test_conditions": 30,
+    "spark/test_ingest_direct": 30,
+    "torture/test_eight_processes": 30,
+    "cli/test_lost_output": 30,
+    "commit/test_conflicts": 30,
+    "interop/test_changelog": 25,
+    "interop/test_we_read_java": 25,
+    "spark/test_row_lineage": 25,
+    "spark/test_ingest": 25,
+    "spark/test_terms_like_spark": 25,
+    "spark/test_sql_functions": 20,
+    "spark/test_source_values": 20,
+    "spark/test_statements": 20,
+    "demo/test_oracles": 20,
+    "airflow/test_dags_to_copy": 20,
+    "interop/test_matrix": 15,
+    "interop/test_maintenance_promises": 15,
+    "spark/test_files_live_twice": 15,
+    "torture/test_every_check_matters": 15,
+    "cli/test_spark_lane": 15,
+    "deploy/test_wheel": 15,
+    "catalog/test_filesystem_every_step": 15,
+    "actions/test_compaction_under_deletes": 15,
+}
+"""By file of ``tests``, without its ending."""
 BY_MARK = {"slow": 14, "java": 12, "spark": 10, "airflow": 8}
 """What a file takes that ``SECONDS`` does not know, by the marks of its tests."""
 
@@ -22,7 +74,7 @@ def longest_first(items: list[pytest.Item]) -> None:
     for item in items:
         marked = max((seconds for mark, seconds in BY_MARK.items() if item.get_closest_marker(mark)), default=0)
         file = _file(item.nodeid)
-        files[file] = SECONDS.get(file, max(files.get(file, 0), marked))
+        files[file] = SECONDS.get(file.removeprefix("tests/").removesuffix(".py"), max(files.get(file, 0), marked))
     shares: dict[str, int] = {}
     for file, seconds in files.items():
         shares[share(file)] = shares.get(share(file), 0) + seconds

@@ -118,7 +118,9 @@ def wait_for_tasks(session: SparkSession, tag: str) -> None:
 
 
 def _speculates(session: SparkSession) -> bool:
-    return str(session.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true"
+    # PySpark's getConf copies every setting, with a call of the JVM for each.
+    jvm: Any = session._jsparkSession
+    return str(jvm.sparkContext().conf().get("spark.speculation", "false")).lower() == "true"
 
 
 def _stages(scala: Any, tag: str) -> Iterator[int | None]:

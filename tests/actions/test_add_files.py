@@ -14,7 +14,6 @@ import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.import_shape import shape_of_folder
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.reading.reader import scan_table
@@ -27,6 +26,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY, bucket
 from iceberg_ops.spec.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, DecimalType, NestedField, StructType, list_of
 from iceberg_ops.table.table import Table
+from tests.builders import sql_catalog
 
 SCHEMA = Schema.of(
     NestedField(1, "id", LONG, required=True),
@@ -41,7 +41,7 @@ ID = {"id": pa.int64(), "name": pa.string(), "score": pa.float64()}
 class Place:
     def __init__(self, folder: Path) -> None:
         self.files = folder / "lake"
-        self.catalog = SqlCatalog("c", f"sqlite:///{folder}/c.db", LocalFileIO(), warehouse=f"{folder}/warehouse")
+        self.catalog = sql_catalog(folder)
         self.catalog.create_namespace(("db",))
 
     def write(self, path: str, rows: list[dict[str, Any]], schema: pa.Schema | None = None, **options: Any) -> None:

@@ -26,7 +26,7 @@ from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, numbered
-from tests.builders import IDENTIFIER, data_file, make_table
+from tests.builders import IDENTIFIER, data_file, make_table, sql_catalog
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -113,7 +113,7 @@ def test_a_recorded_file_that_the_listing_lacks_stops_everything(tmp_path: Path)
     lake.append(numbered(0, 3))
     stray = Path(lake.table.location) / "stray"
     stray.write_bytes(b"x")
-    forgetful = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", Forgets(), warehouse=f"{tmp_path}/wh")
+    forgetful = sql_catalog(tmp_path, Forgets())
     with pytest.raises(
         ValidationError, match=r"its metadata records .*, which the listing of .* lacks; it is there, so listing and"
     ):
@@ -157,13 +157,13 @@ def test_what_is_committed_while_the_listing_runs_is_not_missed_in_it(tmp_path: 
                 lake.append(numbered(10, 3))
             return found
 
-    late = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", Late(), warehouse=f"{tmp_path}/wh")
+    late = sql_catalog(tmp_path, Late())
     assert clean(lake, late).status == "nothing-to-do"
     assert len(lake.rows()) == 6
 
 
 def test_two_tables_that_swap_names_during_the_listing_keep_their_files(tmp_path: Path) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     tables = [Lake(catalog, ("ns", name)) for name in ("t", "u")]
     for lake in tables:

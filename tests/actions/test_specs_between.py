@@ -12,7 +12,6 @@ import pytest
 from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec
@@ -21,13 +20,12 @@ from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
-from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY, bucket, truncate
 from tests.actions.lake import NOW, Lake, make_lake, numbered
-from tests.builders import IDENTIFIER, make_table
+from tests.builders import IDENTIFIER, make_table, sql_catalog
 from tests.catalog.wrappers import Meddles
 
 BUCKETS = PartitionSpec(1, (PartitionField((1,), 1001, bucket(2), "id_bucket"),))
@@ -60,7 +58,7 @@ def test_an_equality_delete_of_the_same_spec_needs_no_second_rewrite() -> None:
 
 
 def upsert_lake(tmp_path: Path) -> Lake:
-    catalog = SqlCatalog("test", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path, name="test")
     catalog.create_namespace(("ns",))
     make_table(catalog)
     by_id = PartitionSpec(0, (PartitionField((1,), 1000, bucket(2), "id_bucket"),))

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSpec
@@ -26,7 +25,6 @@ from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CommitFailedError, NoSuchSnapshotError, NoSuchTableError, SchemaError, ValidationError
-from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.serde.puffins.puffin import read_footer
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
@@ -38,6 +36,7 @@ from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, UNKN
 from iceberg_ops.spec.updates import RemoveSnapshots, SetPartitionStatistics, SetStatistics, UpgradeFormatVersion
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
+from tests.builders import sql_catalog
 from tests.catalog.wrappers import FailsNTimes, Meddles
 
 SCHEMA = Schema.of(
@@ -55,7 +54,7 @@ BY_KIND = PartitionSpec(1, (PartitionField((2,), 1000, IDENTITY, "kind"),))
 class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.catalog = SqlCatalog("c", f"sqlite:///{folder}/c.db", LocalFileIO(), warehouse=f"{folder}/warehouse")
+        self.catalog = sql_catalog(folder)
         self.catalog.create_namespace(("db",))
         self.count = 0
 

@@ -20,7 +20,7 @@ from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_catalog
 from tests.catalog.test_late_uuid import without_uuid
 
 COPY = ("ns", "copy")
@@ -104,7 +104,7 @@ def test_a_copy_whose_paths_were_rewritten_and_its_original_are_dropped_each_wit
 
 
 def test_a_table_that_is_registered_twice_is_dropped_by_name_only(tmp_path: Path) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     table = appended(catalog, make_table(catalog), "a")
     catalog._insert_pointer(COPY, table.metadata_location)  # as other engines do
@@ -122,7 +122,7 @@ def test_a_table_that_is_registered_twice_is_dropped_by_name_only(tmp_path: Path
 @pytest.mark.parametrize("has_uuid", [True, False], ids=["with a uuid", "without"])
 def test_a_table_is_not_registered_under_a_second_name(tmp_path: Path, has_uuid: bool, moved: bool) -> None:
     """An expiry of one would delete live files of the other, and commits its current metadata file."""
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     earlier = appended(catalog, make_table(catalog, version=1), "a")
     if not has_uuid:
@@ -140,7 +140,7 @@ def test_a_table_is_not_registered_under_a_second_name(tmp_path: Path, has_uuid:
 
 
 def test_a_table_is_not_registered_while_its_drop_deletes_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     table = appended(catalog, make_table(catalog), "a")
     real, refused = LocalFileIO.delete_many, []
@@ -162,7 +162,7 @@ def test_a_table_is_not_registered_while_its_drop_deletes_its_files(tmp_path: Pa
 
 
 def test_a_table_whose_drop_ends_while_it_is_looked_at_is_not_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     table = appended(catalog, make_table(catalog), "a")
 
@@ -177,7 +177,7 @@ def test_a_table_whose_drop_ends_while_it_is_looked_at_is_not_registered(tmp_pat
 
 
 def test_a_damaged_table_is_registered_from_an_earlier_metadata_file(tmp_path: Path) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     earlier = appended(catalog, make_table(catalog), "a")
     Path(appended(catalog, earlier, "b").metadata_location).unlink()

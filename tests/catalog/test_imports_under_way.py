@@ -13,14 +13,13 @@ import pytest
 from iceberg_ops.actions import add_files
 from iceberg_ops.actions.import_folder import import_folder
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.errors import AlreadyExistsError, IncompleteError, NoSuchTableError, UnsupportedError, ValidationError
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions.lake import NOW, Lake
 from tests.actions.test_housekeeping import later
-from tests.builders import SCHEMA, make_table
+from tests.builders import SCHEMA, make_table, sql_catalog
 from tests.catalog.test_imported_folders import place
 
 CONFIG = CatalogConfig(name="test", type="sql")
@@ -31,7 +30,7 @@ class World:
 
     def __init__(self, tmp_path: Path) -> None:
         self.io = LocalFileIO()
-        self.catalog = SqlCatalog("test", f"sqlite:///{tmp_path}/c.db", self.io, warehouse=f"{tmp_path}/wh")
+        self.catalog = sql_catalog(tmp_path, self.io, name="test")
         self.catalog.create_namespace(("ns",))
         make_table(self.catalog)
         self.lake = Lake(self.catalog)

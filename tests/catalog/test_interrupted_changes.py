@@ -17,7 +17,7 @@ from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.updates import SetProperties
-from tests.builders import IDENTIFIER, data_file, make_table
+from tests.builders import IDENTIFIER, data_file, make_table, sql_catalog
 from tests.catalog.test_interrupted_drops import Interrupted, catalog_of, ending_of
 
 NEW = ("ns", "new")
@@ -62,7 +62,7 @@ def test_a_change_that_happened_is_never_a_bare_interrupt(
 
 def interrupting(tmp_path: Path, at: str, *, after: bool, error: Any) -> tuple[SqlCatalog, Callable[[], None]]:
     """A catalog, and what makes its next change of a pointer by ``at`` end in ``error``."""
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     real = getattr(catalog, at)
 
@@ -108,7 +108,7 @@ def test_an_interrupt_of_a_change_of_a_pointer_leaves_an_unknown_outcome(
 @ERRORS
 @pytest.mark.parametrize("change", ["create", "drop"])
 def test_an_interrupt_of_a_change_of_a_namespace_leaves_an_unknown_outcome(tmp_path: Path, change: str, error: Any) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     if change == "drop":
         catalog.create_namespace(("more",))
 

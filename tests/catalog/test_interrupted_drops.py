@@ -15,7 +15,7 @@ from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IncompleteError, IncompleteInterruptedError
 from iceberg_ops.io.local import LocalFileIO
-from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_catalog
 from tests.catalog.test_late_uuid import without_uuid
 
 
@@ -131,7 +131,7 @@ def test_a_second_interrupt_does_not_hide_that_the_outcome_of_a_drop_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happens: bool
 ) -> None:
     io = LocalFileIO()
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io, warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path, io)
     catalog.create_namespace(("ns",))
     make_table(catalog)
     real = catalog._remove_pointer
@@ -186,7 +186,7 @@ def catalog_of(kind: str, io: LocalFileIO, tmp_path: Path) -> FileSystemCatalog 
     catalog: FileSystemCatalog | SqlCatalog = (
         FileSystemCatalog("fs", io, warehouse=f"{tmp_path}/wh", sleep=lambda _: None)
         if kind == "filesystem"
-        else SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io, warehouse=f"{tmp_path}/wh")
+        else sql_catalog(tmp_path, io)
     )
     catalog.create_namespace(("ns",))
     return catalog
@@ -205,7 +205,7 @@ def ending_of(call: Callable[[], object]) -> BaseException | None:
 def test_a_pointer_that_an_interrupt_may_have_changed_is_an_unknown_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, happens: bool
 ) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     make_table(catalog)
     method = "_remove_pointer" if change == "drop" else "_rename_pointer"
@@ -230,7 +230,7 @@ def test_an_interrupt_while_the_files_of_a_dropped_table_are_deleted_says_that_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     io = LocalFileIO()
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io, warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path, io)
     catalog.create_namespace(("ns",))
     make_table(catalog)
 

@@ -16,7 +16,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import AlreadyExistsError, CommitFailedError, CommitStateUnknownError, NoSuchTableError
 from iceberg_ops.io.local import LocalFileIO
-from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_catalog
 
 NEW = ("ns", "new")
 AFTER, BEFORE = "after_cursor_execute", "before_cursor_execute"
@@ -47,7 +47,7 @@ def catalog(tmp_path: Path) -> Lossy:
 
 @pytest.fixture
 def others(tmp_path: Path, catalog: Lossy) -> SqlCatalog:
-    return SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    return sql_catalog(tmp_path)
 
 
 def with_file(catalog: SqlCatalog) -> tuple[Any, Path]:

@@ -15,7 +15,7 @@ from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import BadInputError, NoSuchNamespaceError, NoSuchTableError
 from iceberg_ops.io.local import LocalFileIO
-from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_catalog
 from tests.catalog.test_conformance import CATALOGS
 
 ODD = ["..", ".", "../..", "a/b", "/", "/etc", ".hidden", "\0", "a\0b", "x\ny", "\x1b[31m", "t\udc80", "a" * 256, "é" * 128]
@@ -133,7 +133,7 @@ def test_a_table_that_was_made_in_a_relative_warehouse_is_still_committed_to_and
 
 def test_a_level_of_a_namespace_with_a_dot_is_refused_and_names_nothing(tmp_path: Path) -> None:
     """The database has levels joined by dots: the table would be found as one of another namespace, too."""
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     catalog.create_namespace(("a", "b"))
     table = make_table(catalog)

@@ -16,8 +16,7 @@ from iceberg_ops.catalog.sql_schema import open_engine
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, TerminalError
-from iceberg_ops.io.local import LocalFileIO
-from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_catalog
 from tests.catalog.test_not_applied import changes_of, ending_of, metadata_files
 
 Error = tuple[type[DBAPIError], dict[str, Any]]
@@ -48,7 +47,7 @@ CHANGES = ["create", "register", "rename", "drop", "commit", "append", "create n
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh", sleep=lambda _: None)
+    made = sql_catalog(tmp_path, sleep=lambda _: None)
     made.create_namespace(("ns",))
     return made
 
@@ -194,7 +193,7 @@ def test_a_role_that_may_not_create_tables_says_so_where_there_are_none(tmp_path
 
     monkeypatch.setattr("iceberg_ops.catalog.sql.open_engine", limited)
     with pytest.raises(TerminalError, match="catalog c: permission denied for schema public"):
-        SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+        sql_catalog(tmp_path)
 
 
 def test_what_was_refused_once_and_taken_at_the_next_try_is_done_once(catalog: SqlCatalog) -> None:

@@ -13,14 +13,13 @@ import pytest
 
 from iceberg_ops.catalog import warehouse_walk
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.memory import MemoryFileIO
 from tests.actions.lake import Lake, numbered
 from tests.actions.test_housekeeping import later
-from tests.builders import SCHEMA, make_table
+from tests.builders import SCHEMA, make_table, sql_catalog
 
 UNLISTED = {
     "right below the warehouse": ("v",),
@@ -171,7 +170,7 @@ def test_a_table_whose_name_is_no_text_ends_the_job(tmp_path: Path) -> None:
 
 def test_a_table_in_the_empty_namespace_of_a_sql_catalog_is_seen(tmp_path: Path) -> None:
     """Iceberg Java makes one for a name without a namespace."""
-    catalog = SqlCatalog("test", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    catalog = sql_catalog(tmp_path, name="test")
     catalog.create_namespace(("ns",))
     lake, other = Lake(catalog), Lake(catalog, ("ns", "v"), itertools.count(100))
     make_table(catalog)

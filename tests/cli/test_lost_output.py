@@ -52,8 +52,10 @@ def test_a_job_whose_output_is_lost_keeps_its_exit_code(shell: Shell, cli: Cli, 
     "line", ["plan rewrite_data_files lake.ns.t", "inspect lake.ns.t schema", "scan lake.ns.t", "files lake.ns.t --json"]
 )
 @pytest.mark.parametrize("how", ["> /dev/full", ">&-"])
-def test_a_command_that_only_reads_has_failed_where_its_output_is_lost(shell: Shell, line: str, how: str) -> None:
-    shell("append lake.ns.t --from $ROWS --lane local")
+def test_a_command_that_only_reads_has_failed_where_its_output_is_lost(
+    shell: Shell, cli: Cli, tmp_path: Path, line: str, how: str
+) -> None:
+    assert cli("append", "lake.ns.t", "--from", f"{tmp_path}/a.parquet", "--lane", "local").code == 0
     done = shell(f"{line} {how}")
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert done.err.startswith("error: IO: standard output could not be written: ")

@@ -36,7 +36,7 @@ from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table, sql_catalog
 from tests.catalog.wrappers import Meddles, Wrapped
 
 ERRORS: dict[str, Callable[[], BaseException]] = {
@@ -280,7 +280,7 @@ def test_a_lost_answer_and_a_log_that_cannot_be_read_leave_the_outcome_unknown_a
     catalog = Loses("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=str(tmp_path / "wh"), sleep=lambda _: None)
     catalog.create_namespace(("ns",))
     table = make_table(catalog, properties={"commit.status-check.min-wait-ms": "0"})
-    other = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    other = sql_catalog(tmp_path)
 
     def another_on_top() -> None:
         commit(other, other.load_table(IDENTIFIER), AppendFiles(added=(data_file("b"),)))

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
@@ -23,7 +22,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, data_file, make_table, position_deletes
+from tests.builders import IDENTIFIER, data_file, make_table, position_deletes, sql_catalog
 
 EU = ("eu",)
 FILES = 24
@@ -33,7 +32,7 @@ def open_catalog(kind: str, folder: str) -> Any:
     io = LocalFileIO()
     if kind == "filesystem":
         return FileSystemCatalog("c", io, warehouse=f"{folder}/wh")
-    return SqlCatalog("c", f"sqlite:///{folder}/c.db", io, warehouse=f"{folder}/wh")
+    return sql_catalog(folder, io)
 
 
 def rows_of(path: str) -> set[int]:

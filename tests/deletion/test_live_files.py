@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
@@ -20,7 +19,6 @@ from iceberg_ops.commit.operations.metadata_updates import UpdateSpec
 from iceberg_ops.commit.operations.refs import RollBack
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.errors import IncompleteError, ValidationError
-from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -28,7 +26,7 @@ from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 from tests.actions.lake import make_lake
-from tests.builders import IDENTIFIER, data_file, deletion_vector, make_catalog, make_table
+from tests.builders import IDENTIFIER, data_file, deletion_vector, make_catalog, make_table, sql_catalog
 from tests.catalog.wrappers import Wrapped
 
 ALL = ExpireSnapshots(older_than_ms=2**60, retain_last=1)
@@ -138,7 +136,7 @@ def test_a_folder_that_was_imported_twice_and_rolled_back_keeps_its_files(tmp_pa
 
 
 def test_one_spelling_of_a_file_keeps_the_other(tmp_path: Path) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     table = make_table(catalog)
     (tmp_path / "data").mkdir()

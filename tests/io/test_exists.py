@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
@@ -21,7 +20,7 @@ from iceberg_ops.deletion.leases import Lease
 from iceberg_ops.errors import CatalogUnavailableError, TerminalError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.integrity import IntegrityCheck
-from tests.builders import IDENTIFIER, data_file, make_table
+from tests.builders import IDENTIFIER, data_file, make_table, sql_catalog
 
 
 class Fails:
@@ -59,7 +58,7 @@ def test_what_no_file_can_be_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["n" * 300, "nul\0"], ids=["too long", "with a NUL"])
 def test_a_table_whose_data_path_can_be_no_folder_is_not_dropped_and_the_error_says_what_to_do(tmp_path: Path, path: str) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file(f"{tmp_path}/wh/{path}/a"),))).table
     moved = commit(catalog, table, UpdateProperties(updates={"write.data.path": f"{tmp_path}/{path}"})).table
@@ -86,7 +85,7 @@ def test_a_folder_that_may_not_be_read_is_no_answer(tmp_path: Path, fails: Fails
 
 def test_a_job_whose_lease_ran_out_does_not_take_a_moments_trouble_for_deleted_files(tmp_path: Path, fails: Fails) -> None:
     io = LocalFileIO()
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io, warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path, io)
     catalog.create_namespace(("ns",))
     table = make_table(catalog)
     path = f"{table.location}/data/x.parquet"
@@ -117,7 +116,7 @@ def test_a_deletion_that_was_ended_reports_no_file_as_gone_that_may_be_there(tmp
 
 
 def test_an_integrity_check_does_not_call_a_file_missing_that_it_could_not_look_at(tmp_path: Path, fails: Fails) -> None:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog = sql_catalog(tmp_path)
     catalog.create_namespace(("ns",))
     make_table(catalog)
     table = commit(catalog, catalog.load_table(("ns", "t")), UpdateProperties(updates={"a": "1"})).table
