@@ -1,14 +1,15 @@
 """A table that another catalog has as well, and goes on with (``table.second_lines``): jobs here would delete its files.
 
-The folder of the current metadata file is listed. Of the metadata files that the table does not know at most two are read: the
-highest of the other kind of name, and the highest of its own kind where that is above the current one.
+The folder of the current metadata file is listed. Of the metadata files that the table does not know few are read: the highest of
+the other kind of name, and those of its own kind that are above the oldest one of its log. There are hardly ever any: what commits
+that failed have left. The other catalog may be behind this one, so that a look above the current file is not enough.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.catalog import Catalog, KeepsTablesInFolders
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.file_io import names_in
 from iceberg_ops.spec.table_uuid import same_uuid
@@ -20,12 +21,13 @@ from iceberg_ops.table.table import Table
 def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool = False) -> None:
     """Raise UnsupportedError where another catalog goes on with the table. ``shares_folder``: also where another table's metadata
     lies in the same folder, all of which is to be deleted."""
-    strays = _strays(table, every=shares_folder)
+    counts = isinstance(catalog, KeepsTablesInFolders)
+    strays = _strays(table, OwnLine(table, counts=counts), every=shares_folder)
     if not strays:
         return
     # What was committed here between loading and listing is known to the table as it is now.
     now = catalog.load_table(table.identifier[1:])
-    own = OwnLine(now)
+    own = OwnLine(now, counts=counts)
     for location in strays:
         try:
             state = replace(now, metadata=read_metadata(table.io, location), metadata_location=location)
@@ -43,17 +45,15 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
             )
 
 
-def _strays(table: Table, *, every: bool) -> list[str]:
-    """Locations of the files to be read: the highest of each kind; ``every``: all of the other kind."""
-    folder, own = table.metadata_location.rpartition("/")[0], OwnLine(table)
-    current, is_own_kind = version_of(table.metadata_location) or 0, is_counted(table.metadata_location)
-    found: dict[bool, list[tuple[int, str]]] = {}
+def _strays(table: Table, own: OwnLine, *, every: bool) -> list[str]:
+    """Locations of the files to be read, the highest first. ``every``: all of the other kind."""
+    folder = table.metadata_location.rpartition("/")[0]
+    found: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
     for name in names_in(table.io, folder) if folder else ():  # A table in the making has none.
         location, version = f"{folder}/{name}", version_of(name)
         if is_metadata_file(name) and version is not None and not own.has(location):
-            kind = is_counted(location)
-            if kind != is_own_kind or version > current:
-                found.setdefault(kind, []).append((version, location))
-    return [
-        location for kind, strays in found.items() for _, location in (strays if every and kind != is_own_kind else [max(strays)])
-    ]
+            is_own_kind = is_counted(location) == own.counts
+            if not is_own_kind or version > own.forgets_before:
+                found[is_own_kind].append((version, location))
+    others = sorted(found[False], reverse=True)[: None if every else 1]
+    return [location for _, location in (*others, *sorted(found[True], reverse=True))]

@@ -26,7 +26,8 @@ LEDGER_FILE_NAME = "_iceberg-ops-ledger-{}.json.gz"
 """Name of a file that remembers run keys."""
 _SUFFIX = re.compile(r"(\.gz)?\.metadata\.json(\.gz)?$")
 _HADOOP = re.compile(r"v(\d+)$")
-_CATALOG = re.compile(r"(\d+)-.+$")
+_CATALOG = re.compile(r"(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$)(\d+)-.+$", re.IGNORECASE)
+"""A file-system table's temporary file is called by a uuid alone, which may begin with digits."""
 _HIGHEST_VERSION = 2**31 - 1
 
 

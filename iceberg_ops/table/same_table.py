@@ -6,8 +6,8 @@ while a job runs. What the job knows of its table is wrong for the copy then: fi
 the copy does not show has happened. So ``difference`` also looks at history and place:
 
 - Two states whose histories part are of two tables: after the last file that both metadata logs have, each goes on with files of
-  its own; or each has another snapshot of one sequence number. One commit of a writer that logs no file looks like a parting, too:
-  it is none where the snapshot that came last is there.
+  its own; or each has another snapshot of one sequence number. Commits of a writer that logs no file look like a parting, too: they
+  are none where both have a snapshot that is later than that file, or one such commit has the snapshot that came last.
 - Where the metadata log of one has the other, they are of one table, wherever that has moved.
 - Where neither shows it (a log keeps few files), the place decides: a table moves by a commit, which records its former location.
 
@@ -23,7 +23,7 @@ not, the two are taken for different tables: a commit is refused and files are k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import Identity, coarse_identity, folder_identity, identity_under
@@ -41,15 +41,15 @@ _Snapshot = tuple[int, int, str | None, tuple[str, ...] | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrace:
     """What tells a state of a table from states of other tables. ``location`` None: it is not known. ``files``: those of its
-    metadata log, and its own, the last. ``snapshots``: the ids of its snapshots by their sequence numbers. ``snapshot_ids``: those
-    of all, as far as they are known, the last added last."""
+    metadata log, and its own, the last. ``snapshots``: the ids of its snapshots by their sequence numbers. ``snapshot_times``:
+    when those of all were made, as far as that is known, the last added last."""
 
     uuid: str
     location: str | None
     former_locations: tuple[str, ...] = ()
     files: tuple[LoggedFile, ...] = ()
     snapshots: Mapping[int, frozenset[int]]
-    snapshot_ids: tuple[int, ...] = ()
+    snapshot_times: Mapping[int, int] = field(default_factory=dict)
 
 
 def trace_of(table: Table) -> TableTrace:
@@ -63,7 +63,7 @@ def trace_of(table: Table) -> TableTrace:
         former_locations=tuple(former_locations(table)),
         files=(*log, *own),
         snapshots=ids_by_sequence_number((s.sequence_number, s.snapshot_id) for s in metadata.snapshots),
-        snapshot_ids=tuple(s.snapshot_id for s in metadata.snapshots),
+        snapshot_times={s.snapshot_id: s.timestamp_ms for s in metadata.snapshots},
     )
 
 
@@ -127,13 +127,24 @@ def _parting(known: TableTrace, now: TableTrace, identity: Identity) -> str | No
     last = next((i for i in range(len(theirs) - 1, -1, -1) if theirs[i] is not None), None)
     if last is not None and (ours := theirs[last]) is not None and ours < len(known.files) - 1 and last < len(theirs) - 1:
         by_one_file = last == len(theirs) - 2
-        if not (by_one_file and known.snapshot_ids and known.snapshot_ids[-1] in now.snapshot_ids):
+        if not (_share_what_came_after(known, now, ours) or (by_one_file and _has_the_last_snapshot_of(known, now))):
             common, other, expected = known.files[ours][0], now.files[last + 1][0], known.files[ours + 1][0]
             return f"its history went on from {common} with {other}, not with {expected}"
     for number, ids in known.snapshots.items():
         if ids.isdisjoint(others := now.snapshots.get(number, ids)):
             return f"its snapshot of sequence number {number} is {min(others)}, was {min(ids)}"
     return None
+
+
+def _share_what_came_after(known: TableTrace, now: TableTrace, ours: int) -> bool:
+    """Whether both have a snapshot that was made after the file at ``ours`` in the log, by the clocks of all before it: what parted
+    there cannot."""
+    since = max(at for _, at in known.files[: ours + 1])
+    return any(at > since and snapshot_id in now.snapshot_times for snapshot_id, at in known.snapshot_times.items())
+
+
+def _has_the_last_snapshot_of(known: TableTrace, now: TableTrace) -> bool:
+    return next(reversed(known.snapshot_times), None) in now.snapshot_times
 
 
 def _coarse(file: LoggedFile, identity: Identity) -> LoggedFile:

@@ -82,9 +82,12 @@ def _bins(work: CopyWork, spec: PartitionSpec, count: int) -> list[str]:
     bins = [part for part in spread(work.matched, count, lambda found: found[0].data_file.file_size_in_bytes) if part]
     loads = [sum(task.data_file.file_size_in_bytes for task, _ in part) for part in bins]
     new: list[list[DataFile]] = [[] for _ in bins]
+    copied: dict[tuple[Any, ...] | None, set[int]] = {}
+    for i, part in enumerate(bins):
+        for task, _ in part:
+            copied.setdefault(place_of(task.data_file, spec), set()).add(i)
     for file in work.taken_in:
-        copied = [i for i, part in enumerate(bins) if any(place_of(t.data_file, spec) == place_of(file, spec) for t, _ in part)]
-        least = min(copied, key=loads.__getitem__)
+        least = min(copied[place_of(file, spec)], key=loads.__getitem__)
         new[least].append(file)
         loads[least] += file.file_size_in_bytes
     return [

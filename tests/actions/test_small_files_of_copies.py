@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions.rows import changed_rows
+from iceberg_ops.actions.rows.changed_rows import ChangedRows
+from iceberg_ops.actions.rows.row_commits import RowFields
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.data.rewriting.copy_without import SMALL_FILE_RATIO, taken_in
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileFormat
@@ -142,13 +149,47 @@ def test_small_files_are_taken_in_where_rows_are_copied(size: int, gone: int, pa
     assert taken_in([new], copied, BY_CITY, 100) == ([new] if is_taken else [])
 
 
+@pytest.mark.parametrize(("old", "new", "is_taken"), [(math.nan, -math.nan, True), (0.0, -0.0, False), (None, None, True)])
+def test_partitions_are_told_apart_as_the_writer_does(old: float | None, new: float | None, is_taken: bool) -> None:
+    copied = [(FileScanTask(file("old", (old,), 50), 1), 1)]
+    small = file("new", (new,), 1)
+    assert taken_in([small], copied, BY_CITY, 100) == ([small] if is_taken else [])
+
+
+def test_files_that_were_taken_in_are_no_longer_staged_and_no_two_are_compared(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update of many partitions has a file for each: a comparison of all with all takes hours."""
+    partitions = [f"{i}" for i in range(100)]
+    new = [file(f"new-{p}", (p,), 1) for p in partitions]
+    table = place.create(SCHEMA, BY_CITY)
+    changed = ChangedRows(
+        table=table,
+        found=plan(table, Scan()),
+        context=replace(WriteContext.for_table(table.metadata), spec=BY_CITY),
+        mode="copy-on-write",
+        isolation="serializable",
+        conflict_filter=ALWAYS_TRUE,
+        operation_id="o",
+        fields=RowFields(branch="main", run_key=None, summary={}, staged=False),
+        copy=lambda work, _: [replace(f, file_path=f"copy of {f.file_path}") for f in work.taken_in],
+    )
+    matched = [(FileScanTask(file(f"old-{p}", (p,), 50), 1), np.zeros(1, np.int64)) for p in partitions]
+    compared = list[object]()
+    monkeypatch.setattr(DataFile, "__eq__", lambda one, other: compared.append(one) or one is other)
+    staged = [*new]
+    changed.operation(matched, staged)
+    assert [f.file_path for f in staged] == [f"copy of new-{p}" for p in partitions]
+    assert not compared
+
+
 def test_without_partitions_files_of_any_spec_are_one_place() -> None:
     new = file("new", (), 1)
     copied = [(FileScanTask(file("old", ("a",), 50), 1), 1)]
     assert taken_in([new], copied, UNPARTITIONED, 100) == [new]
 
 
-def file(path: str, partition: tuple[str, ...], size: int) -> DataFile:
+def file(path: str, partition: tuple[str | float | None, ...], size: int) -> DataFile:
     return DataFile(
         file_path=path,
         file_format=FileFormat.PARQUET,

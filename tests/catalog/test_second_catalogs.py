@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
@@ -90,6 +91,48 @@ def test_a_table_of_two_sql_catalogs_loses_no_file_to_the_one_that_stayed_behind
     assert new.rows() == ROWS
     old.catalog.drop_table(IDENTIFIER)
     DESTROY[job](new)
+
+
+@pytest.mark.parametrize("job", DESTROY)
+def test_a_catalog_that_is_behind_in_versions_loses_no_file_either(tmp_path: Path, job: str) -> None:
+    """The other one has committed more often, and compacted, so that the shared files are live only where it is behind."""
+    old, new = moved(sql(tmp_path), sql(tmp_path, "other"))
+    for number in range(4, 8):
+        old.append([(number, "e", "x")])
+    old.run("rewrite_data_files", now=later, rewrite_all=True)
+    with pytest.raises(UnsupportedError, match=GOES_ON):
+        DESTROY[job](old)
+    assert new.rows() == ROWS
+
+
+@pytest.mark.parametrize("job", DESTROY)
+def test_a_name_that_has_not_committed_yet_deletes_nothing_of_the_filesystem_catalogs(tmp_path: Path, job: str) -> None:
+    """It is registered at ``v<N>``, and that catalog goes on by one commit."""
+    old, new = moved(filesystem(tmp_path), sql(tmp_path), appends=0)
+    old.append([ROWS[1]])
+    with pytest.raises(UnsupportedError, match=GOES_ON):
+        DESTROY[job](new)
+    assert old.rows() == ROWS[:2]
+
+
+@pytest.mark.parametrize("name", ["a1b2c3d4", "12345678"])
+def test_what_a_killed_commit_of_javas_left_in_a_filesystem_catalog_is_no_second_catalog(tmp_path: Path, name: str) -> None:
+    """Java writes a version as ``<uuid>.metadata.json``, and then gives it its name."""
+    catalog = filesystem(tmp_path)
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+    lake = Lake(catalog)
+    lake.append([ROWS[0]])
+    current = Path(lake.table.metadata_location)
+    text = json.loads(current.read_text())
+    log = [*text.get("metadata-log", []), {"metadata-file": str(current), "timestamp-ms": text["last-updated-ms"]}]
+    left = current.with_name(f"{name}-8d3a-4d94-9bd2-a4d2fff7ee23.metadata.json")
+    left.write_text(json.dumps(text | {"metadata-log": log, "last-updated-ms": text["last-updated-ms"] + 1}))
+    lake.append([ROWS[1]])
+    assert lake.run("rewrite_data_files", now=later, rewrite_all=True).status == "committed"
+    assert lake.run("remove_orphan_files", now=later).status == "committed"
+    assert not left.exists()
+    assert lake.rows() == ROWS[:2]
 
 
 def test_the_new_name_is_maintained_as_ever(tmp_path: Path) -> None:

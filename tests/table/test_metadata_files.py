@@ -39,6 +39,8 @@ def of(**properties: str) -> TableMetadata:
         ("00017-0a1b.metadata.json", 17),
         ("00017-0a1b.gz.metadata.json", 17),
         ("/t/abc.metadata.json", None),
+        ("12345678-8d3a-4d94-9bd2-a4d2fff7ee23.metadata.json", None),
+        ("12345678-12345678-8d3a-4d94-9bd2-a4d2fff7ee23.metadata.json", 12345678),
     ],
 )
 def test_a_name_tells_the_version(name: str, version: int | None) -> None:

@@ -101,8 +101,9 @@ class ChangedRows:
                 TARGET_FILE_SIZE_BYTES.of(context.properties),
             )
             staged += self.copy(CopyWork(matched=whole, taken_in=small, staged=tuple(staged)), context)
-            discard_own(self.table.io, (file.file_path for file in small))
-            staged[:] = [file for file in staged if file not in small]
+            gone = {file.file_path for file in small}
+            discard_own(self.table.io, gone)
+            staged[:] = [file for file in staged if file.file_path not in gone]
             return OverwriteFiles(
                 added=tuple(staged),
                 removed=tuple(task.data_file for task, _ in matched),

@@ -20,7 +20,7 @@ import pyarrow as pa
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.data.writing.conform import check_stored
-from iceberg_ops.data.writing.writer import PartitionedWriter
+from iceberg_ops.data.writing.writer import PartitionedWriter, identity_of
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
@@ -84,10 +84,11 @@ def taken_in(
 
 
 def place_of(file: DataFile, spec: PartitionSpec) -> tuple[Any, ...] | None:
-    """The partition in ``spec`` that all rows of ``file`` are in; None where its own spec does not tell."""
+    """The partition in ``spec`` that all rows of ``file`` are in, told apart as the writer does; None where its own spec does not
+    tell."""
     if not spec.fields:
         return ()
-    return tuple(file.partition) if file.spec_id == spec.spec_id else None
+    return tuple(map(identity_of, file.partition)) if file.spec_id == spec.spec_id else None
 
 
 def check_counts(counts: CopyCounts, *, asked: int, written: int) -> None:
