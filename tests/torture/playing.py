@@ -174,4 +174,6 @@ def clean_up(world: World) -> None:
 
 
 def _last(world: World, w: Writer, *, act: Act, options: dict[str, str], reports: list[ActionReport]) -> None:
-    reports.append(world.attempt(w, act, lambda: world.run(w, act.family, options)))
+    report = world.attempt(w, act, lambda: world.run(w, act.family, options))
+    assert report is not None, f"the last {act.family} was refused, where nothing is in its way"
+    reports.append(report)
