@@ -164,10 +164,12 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
     same = [s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s)]
     known = set[str].intersection(*(_had_before(table, s) for s in same))
     added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
-    pruning, identity = PartitionPruning(table.metadata, added), identity_under(table.io)
+    pruning, identity, specs = PartitionPruning(table.metadata, added), identity_under(table.io), {f.spec_id for f in added}
     wanted = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
     for manifest in manifests_of(table, base_of(table.metadata, branch)) if wanted else ():
-        if manifest.content is not ManifestContent.DATA or manifest.manifest_path in known or not pruning.may_hold(manifest):
+        if manifest.content is not ManifestContent.DATA or manifest.manifest_path in known:
+            continue
+        if manifest.partition_spec_id in specs and not pruning.may_hold(manifest):  # by another spec a file has another partition
             continue
         for entry in entries_of(table, manifest, live_only=True):
             path = entry.data_file.file_path
