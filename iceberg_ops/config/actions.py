@@ -21,6 +21,7 @@ from iceberg_ops.config.options import (
     REWRITE_POSITION_DELETE_FILES,
     convert_equality_deletes_options,
     expire_snapshots_options,
+    properties_that_fit,
     remove_orphan_files_options,
     rewrite_data_files_options,
     rewrite_manifests_options,
@@ -181,7 +182,20 @@ def action_named(name: str) -> Action:
     return found
 
 
-def check_options(action: str, options: Mapping[str, str], properties: Mapping[str, str], *, now_ms: int) -> None:
-    """Parse an action's options only to see that they are right (policy lint). ``now_ms``: milliseconds since the epoch. Raises
-    OptionError."""
-    action_named(action).parse(options, properties, now_ms)
+def check_options(action: str, options: Mapping[str, str], *, now_ms: int) -> None:
+    """Parse an action's options only to see that they are right for some table (policy lint, DAG files). What a table's properties
+    decide is checked when the job runs. ``now_ms``: milliseconds since the epoch. Raises OptionError."""
+    parse = action_named(action).parse
+    try:
+        parse(options, {}, now_ms)
+    except OptionError:
+        if not _fits_some_table(parse, options, now_ms):
+            raise
+
+
+def _fits_some_table(parse: Parse, options: Mapping[str, str], now_ms: int) -> bool:
+    try:
+        parse(options, properties_that_fit(options), now_ms)
+    except (OptionError, ValueError):
+        return False
+    return True

@@ -310,6 +310,19 @@ def _refuse_others(read: OptionReader, name: str, parse: Callable[[str], V], def
         raise UnsupportedError(f"not supported: option {name} = {value} of {read.action}, because {because} here")
 
 
+def properties_that_fit(options: Mapping[str, str]) -> dict[str, str]:
+    """Table properties with which the limits of file sizes in ``options`` are right, if they are with any: a target between them.
+    Raises ValueError for a limit that is no size."""
+    low, high = options.get("min-file-size-bytes"), options.get("max-file-size-bytes")
+    if low is not None:
+        target = max(size(0)(low.strip()) + 1, 2)
+    elif high is not None:
+        target = max(size(1)(high.strip()) - 1, 1)
+    else:
+        return {}
+    return {TARGET_FILE_SIZE_BYTES.name: str(target), DELETE_TARGET_FILE_SIZE_BYTES.name: str(target)}
+
+
 def _sizes(read: OptionReader, table_target: int) -> SizeOptions:
     target = read("target-file-size-bytes", size(1), table_target)
     low = read("min-file-size-bytes", size(0), int(target * 0.75))

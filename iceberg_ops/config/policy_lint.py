@@ -156,6 +156,6 @@ def _lint_step(path: str, step: MaintenanceStep) -> Iterable[str]:
     elif step.branch != "main" and "branch" not in ACTIONS[step.action].takes:
         yield f"{path}.branch: {step.action} works on the whole table and takes no branch"
     try:
-        check_options(step.action, {name: as_text(value) for name, value in step.options.items()}, {}, now_ms=2**41)
+        check_options(step.action, {name: as_text(value) for name, value in step.options.items()}, now_ms=2**41)
     except OptionError as e:
         yield f"{path}.options: {e}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iceberg_ops.config.actions import ACTIONS, Action
+from iceberg_ops.config.actions import ACTIONS, Action, check_options
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import IcebergOpsError, OptionError
 
@@ -40,7 +40,7 @@ def _check_options(action: Action, options: Mapping[Any, Any]) -> None:
     literal = (*map(_is_literal, options), *(_is_literal(v) or isinstance(v, bool | int | float) for v in options.values()))
     if all(literal):
         texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
-        action.parse(texts, {}, _NOW_MS)
+        check_options(action.name, texts, now_ms=_NOW_MS)
 
 
 def _is_literal(value: Any) -> bool:

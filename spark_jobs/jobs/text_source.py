@@ -34,6 +34,7 @@ from iceberg_ops.spec.types import (
     StructType,
     primitive_from_name,
 )
+from spark_jobs.jobs.block_codecs import check_blocks
 from spark_jobs.jobs.source_files import folder_columns, past_cache, refuse_listed_twice
 from spark_jobs.jobs.source_state import check_as_listed
 from spark_jobs.runners.changes import retryable_if_changed
@@ -60,8 +61,8 @@ def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: 
     with ``strict`` a bad record fails the read instead.
 
     Raises OptionError for a reader option that is not supported, SchemaError for CSV by position with another number of columns
-    than the table's, DataError for a header that names a column twice, for a file that two paths lead to and for no file,
-    UnsupportedError for a column of a type that Spark or the format does not have."""
+    than the table's, DataError for a header that names a column twice, for a file that two paths lead to, for one whose compression
+    Hadoop does not read and for no file, UnsupportedError for a column of a type that Spark or the format does not have."""
     options = text_options(source.format, source.options)
     lines = _lines(session, source, options)
     return (
@@ -96,11 +97,13 @@ def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Line
     shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
     typed = reader.schema(shape).format("text").load(source.paths)
     refuse_listed_twice(typed)
-    if not typed.inputFiles():
+    files = typed.inputFiles()
+    if not files:
         raise DataError(
             f"source {', '.join(source.paths)} has no data file that the reader options let through (pathGlobFilter, "
             "modifiedBefore, modifiedAfter)"
         )
+    check_blocks(session, files)
     about = typed.metadataColumn("_metadata")
     rows = typed.select(
         F.col(_TEXT).cast("binary").alias(_TEXT),

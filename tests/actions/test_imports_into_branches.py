@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations import cherry_pick
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.metadata_updates import UpdateSpec
 from iceberg_ops.commit.operations.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.errors import CommitFailedError, DataError, NotPublishableError, ValidationError
 from iceberg_ops.scan.planning import Scan
+from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.requirements import AssertRefSnapshotId
+from iceberg_ops.spec.transforms import IDENTITY
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, Row, make_lake
 from tests.actions.test_imports_at_once import place
 from tests.catalog.wrappers import Meddles
@@ -80,6 +89,38 @@ def test_a_snapshot_of_a_branch_is_not_picked_to_one_that_has_its_files(in_both:
         with pytest.raises(NotPublishableError, match=rf"0\.parquet is live on {target} already, and its rows"):
             commit(in_both.catalog, in_both.table, CherryPick(snapshot_id=ref.snapshot_id, branch=target))
     assert (rows(in_both, "main"), rows(in_both, "b")) == (BOTH, BOTH)
+
+
+def test_nor_where_they_have_another_partition_spec_in_each(lake: Lake) -> None:
+    (file,) = lake.written([(1, "x", "eu")])
+    commit(lake.catalog, lake.table, AppendFiles(added=(file,), branch="b"))
+    picked = lake.table.metadata.snapshots[-1].snapshot_id
+    by_region = PartitionSpec(1, (PartitionField((3,), 1000, IDENTITY, "region"),))
+    commit(lake.catalog, lake.table, UpdateSpec(spec=by_region))
+    commit(lake.catalog, lake.table, AppendFiles(added=(replace(file, spec_id=1, partition=("eu",)),)))
+    with pytest.raises(NotPublishableError, match="is live on main already"):
+        commit(lake.catalog, lake.table, CherryPick(snapshot_id=picked))
+
+
+def test_a_publication_reads_of_the_branch_what_came_since_it_was_staged(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Manifests that both have could show nothing, and are most of a large table's."""
+    for i in range(5):
+        lake.append([(i, "x", "eu")])
+    before = {m.manifest_path for m in manifests_of(lake.table, base_of(lake.table.metadata, "main"))}
+    commit(lake.catalog, lake.table, AppendFiles(added=lake.written([(20, "x", "eu")]), staged=True, summary={"wap.id": "w"}))
+    lake.append([(21, "x", "eu")])
+    read: set[str] = set()
+
+    def reading(table: Table, manifest: ManifestFile, *, live_only: bool = False) -> list[ManifestEntry]:
+        read.add(manifest.manifest_path)
+        return entries_of(table, manifest, live_only=live_only)
+
+    monkeypatch.setattr(cherry_pick, "entries_of", reading)
+    commit(lake.catalog, lake.table, CherryPick(wap_id="w"))
+    assert len(before) == 6
+    assert len(read) == 2  # the staged one, and the one that came since
+    assert not read & before
+    assert len(rows(lake, "main")) == 8
 
 
 def rolled_back(lake: Lake) -> None:

@@ -59,10 +59,11 @@ def test_a_mistake_in_a_mapped_operator_is_told_too() -> None:
         {"job": "rewrite_data_files", "table": "a.b", "options": "{{ params.options }}"},
         {"job": "rewrite_data_files", "table": "a.b", "options": {"min-input-files": "{{ params.n }}", "rewrite-all": True}},
         {"job": "remove_orphan_files", "table": "a.b", "options": {"older-than": "3d"}},
+        {"job": "rewrite_data_files", "table": "a.b", "options": {"min-file-size-bytes": "900MB"}},
     ],
     ids=str,
 )
-def test_what_a_template_gives_is_known_later(fields: dict[str, Any]) -> None:
+def test_what_a_template_or_the_table_gives_is_known_later(fields: dict[str, Any]) -> None:
     assert IcebergOpsOperator(task_id="t", **fields).table == "a.b"
 
 

@@ -22,7 +22,7 @@ NOW = 1_800_000_000_000
 
 @pytest.mark.parametrize("action", MAINTENANCE_ACTIONS)
 def test_no_option_is_needed(action: str) -> None:
-    check_options(action, {}, {}, now_ms=NOW)
+    check_options(action, {}, now_ms=NOW)
 
 
 def test_sizes_default_to_shares_of_the_tables_target() -> None:
@@ -61,7 +61,7 @@ def test_a_sort_order_implies_strategy_sort() -> None:
 )  # fmt: skip
 def test_a_bad_option_is_refused_with_its_name_value_and_rule(action: str, options: dict[str, str], words: tuple[str, ...]) -> None:
     with pytest.raises(OptionError) as e:
-        check_options(action, options, {}, now_ms=NOW)
+        check_options(action, options, now_ms=NOW)
     for word in words:
         assert word in str(e.value)
 
@@ -98,6 +98,40 @@ def test_names_are_split_at_commas() -> None:
     assert rewrite_manifests_options({"sort-by": "day, region"}, {}).sort_by == ("day", "region")
 
 
+@pytest.mark.parametrize("action", ["rewrite_data_files", "rewrite_position_delete_files"])
+@pytest.mark.parametrize(
+    ("options", "target"),
+    [
+        ({"min-file-size-bytes": "900MB"}, 2**30),
+        ({"max-file-size-bytes": "30MB"}, 2**24),
+        ({"min-file-size-bytes": "900MB", "max-file-size-bytes": "2GB"}, 2**30),
+        ({"min-file-size-bytes": "0", "max-file-size-bytes": "3"}, 2),
+    ],
+    ids=str,
+)
+def test_a_limit_of_sizes_is_right_where_some_tables_target_fits_it(action: str, options: dict[str, str], target: int) -> None:
+    """The target is the table's where no option says it: a policy and a DAG file do not know it."""
+    check_options(action, options, now_ms=NOW)
+    properties = {"write.target-file-size-bytes": str(target), "write.delete.target-file-size-bytes": str(target)}
+    ACTIONS[action].parse(options, properties, NOW)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min-file-size-bytes": "2GB", "max-file-size-bytes": "1GB"},
+        {"min-file-size-bytes": "900MB", "target-file-size-bytes": "512MB"},
+        {"min-file-size-bytes": "900MB", "max-file-size-bytes": "much"},
+        {"min-file-size-bytes": "much"},
+        {"min-file-size-bytes": "900MB", "rewrite-all": "yes"},
+    ],
+    ids=str,
+)
+def test_limits_of_sizes_that_fit_no_table_are_refused(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        check_options("rewrite_data_files", options, now_ms=NOW)
+
+
 @pytest.mark.parametrize(
     ("action", "name", "default", "other"),
     [
@@ -108,9 +142,9 @@ def test_names_are_split_at_commas() -> None:
     ],
 )
 def test_what_could_take_no_effect_is_refused_by_name(action: str, name: str, default: str, other: str) -> None:
-    check_options(action, {name: default}, {}, now_ms=NOW)
+    check_options(action, {name: default}, now_ms=NOW)
     with pytest.raises(UnsupportedError, match=f"option {name} = (?i:{other}) of {action}, because"):
-        check_options(action, {name: other}, {}, now_ms=NOW)
+        check_options(action, {name: other}, now_ms=NOW)
 
 
 def test_no_option_is_accepted_without_effect() -> None:

@@ -176,7 +176,7 @@ def test_a_command_line_in_the_docs_parses(command: Command) -> None:
     if action in ROW_OPERATIONS:
         ACTIONS[action].check_option_names(parse_options(options or ()))
     elif name in ("plan", "run") and action and action != "ACTION" and not command.refused:
-        check_options(action, parse_options(options or ()), {}, now_ms=NOW_MS)
+        check_options(action, parse_options(options or ()), now_ms=NOW_MS)
 
 
 # job specs, policies, catalogs
@@ -189,7 +189,7 @@ def _json_jobs() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "body"), _json_jobs())
 def test_a_job_spec_in_the_docs_parses(page: str, body: str) -> None:
     job = from_json(body, JobSpec, page)
-    check_options(job.job, job.options, {}, now_ms=NOW_MS)
+    check_options(job.job, job.options, now_ms=NOW_MS)
     if job.job in ROW_OPERATIONS:
         check_fields(job)
 

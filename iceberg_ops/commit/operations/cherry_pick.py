@@ -160,13 +160,16 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_t
 def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
     """The same where neither the history nor the ledger shows it: a folder was imported into both branches, another engine expired
     a snapshot in the middle of the history, or made a copy of a copy that has expired. Files of other snapshots of the WAP id count
-    as well."""
-    same = (s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s))
+    as well. Manifests that these had from before are not read: a file of theirs in one would be there twice as they are."""
+    same = [s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s)]
+    known = set[str].intersection(*(_had_before(table, s) for s in same))
     added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
-    pruning, identity = PartitionPruning(table.metadata, added), identity_under(table.io)
+    pruning, identity, specs = PartitionPruning(table.metadata, added), identity_under(table.io), {f.spec_id for f in added}
     wanted = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
     for manifest in manifests_of(table, base_of(table.metadata, branch)) if wanted else ():
-        if manifest.content is not ManifestContent.DATA or not pruning.may_hold(manifest):
+        if manifest.content is not ManifestContent.DATA or manifest.manifest_path in known:
+            continue
+        if manifest.partition_spec_id in specs and not pruning.may_hold(manifest):  # by another spec a file has another partition
             continue
         for entry in entries_of(table, manifest, live_only=True):
             path = entry.data_file.file_path
@@ -242,6 +245,12 @@ def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:
 
 def _replaces_partitions(snapshot: Snapshot) -> bool:
     return snapshot.operation == "overwrite" and snapshot.summary.get(REPLACE_PARTITIONS) == "true"
+
+
+def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
+    """Locations of the manifests that the snapshot took over as they were."""
+    mine = snapshot.snapshot_id
+    return {m.manifest_path for m in manifests_of(table, snapshot) if m.added_snapshot_id not in (None, mine)}
 
 
 def _data_of(table: Table, snapshot: Snapshot, status: EntryStatus) -> list[DataFile]:

@@ -1,0 +1,42 @@
+"""Whether a text file that Hadoop decompresses in blocks is written in these blocks.
+
+Snappy and LZ4 have several forms of files. Hadoop knows one by the names ``.snappy`` and ``.lz4``: a block's length, the length of
+its first part, and that part. Of any other it takes the first bytes for lengths, and may find no text at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from iceberg_ops.errors import DataError
+
+_IN_BLOCKS = (".snappy", ".lz4")
+_LENGTHS = 8
+"""Bytes of the two lengths."""
+
+
+def check_blocks(session: SparkSession, files: Iterable[str]) -> None:
+    """``files``: URIs, as Spark lists them. Raises DataError for one of another form, whose rows would be left out."""
+    jvm: Any = session._jvm
+    for file in files:
+        if not file.endswith(_IN_BLOCKS):
+            continue
+        where = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI.create(file))
+        store = where.getFileSystem(session._jsc.sc().hadoopConfiguration())
+        rest = store.getFileStatus(where).getLen() - _LENGTHS
+        if rest <= 0:
+            continue
+        stream = store.open(where)
+        try:
+            whole, first = stream.readInt(), stream.readInt()
+        finally:
+            stream.close()
+        if whole and not (whole > 0 and 0 < first <= rest):
+            raise DataError(
+                f"source {unquote(file)} is not in the form that Hadoop gives files of that name (blocks with their lengths before "
+                f"them): decompress it, or compress it by gzip, bzip2 or zstd"
+            )
