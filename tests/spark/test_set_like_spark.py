@@ -37,7 +37,7 @@ from tests.spark.spark_truths import errors_unlogged, values
 from tests.spark.where_world import REFUSED as ON_PURPOSE
 from tests.spark.where_world import SEED, STATEMENTS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 COLUMNS = [name for name in TYPES if name not in ("t", "ns", "tzns") and not name.startswith("inner")]
 """Spark jobs take no times and no nanoseconds."""

@@ -38,7 +38,7 @@ from tests.expressions.where_rows import SCHEMA, Row, batch_of, for_spark, rows
 from tests.spark.spark_truths import values
 from tests.spark.where_world import FORMS, SEED, STATEMENTS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 ERROR, UNSURE = "error", "unsure"
 """What a row has instead of a value: Spark must raise, or we leave it to Spark."""

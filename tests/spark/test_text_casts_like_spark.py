@@ -42,7 +42,7 @@ from tests.expressions.generated_texts import TextForms
 from tests.spark.spark_truths import values
 from tests.spark.where_world import SEED, STATEMENTS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 OF_COLUMNS: dict[str, PrimitiveType] = {
     "BOOLEAN": BOOLEAN,

@@ -28,7 +28,7 @@ from tests.expressions.where_rows import SCHEMA, TYPES, batch_of
 from tests.spark.conftest import Place
 from tests.spark.where_world import FORMS, REFUSED, SEED, World, asked
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 
 def test_what_was_drawn(world: World, capsys: pytest.CaptureFixture[str]) -> None:

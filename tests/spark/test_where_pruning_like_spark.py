@@ -29,7 +29,7 @@ from tests.expressions.test_no_row_is_lost import group_key, partition_of
 from tests.expressions.where_rows import POOLS, SCHEMA, TYPES
 from tests.spark.where_world import STATEMENTS, World, by_column
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 TOGETHER = 50
 """Conditions tried on one file: drawing a file takes longer than trying one."""
