@@ -37,7 +37,7 @@ FILES = max(2, round(200 * SCALE))
 ROUNDS = 3
 EQUALITY_FILES = 5
 MORE_FILES = 10
-"""``in_more_files`` has so many times as many files."""
+"""``in_more_files``: how many times as many files it has."""
 SMALL_FILES, SMALL_ROWS = 8, 600_000
 PARTITIONS, FILES_OF_EACH, ROWS_OF_EACH = 100, 30, 100
 

@@ -1,7 +1,7 @@
 """The proof: every table, read three ways at every retained snapshot, against the answer computed from the source; and what was
 removed.
 
-Nothing here trusts a report alone: files said to be gone are looked for on disk, and the planted orphan must be the only file
+Nothing here trusts a report alone: files reported as gone are looked for on disk, and the planted orphan must be the only file
 that orphan removal took.
 """
 

@@ -85,7 +85,7 @@ class TableVersions:
 
     def newest(self) -> str | None:
         """Location of the current version's file; None where there is no table. Raises CorruptTableError where the hint knows a
-        higher one, or two files claim to be it."""
+        higher one, or two files have its number."""
         for _ in range(LOOKS):
             # The hint is read first: versions only grow. One that changes meanwhile belongs to a table that was made just now.
             hint = self.hint()

@@ -30,7 +30,7 @@ FORMATS = (*_TEXT_FORMATS, "parquet", "arrow")
 @snapshot_options
 @click.option("--changes-from", type=int, metavar="N", help="Rows added and removed since this snapshot, not the rows there are.")
 @click.option("--changes-to", type=int, metavar="N", help="Up to this snapshot; without --changes-from since the beginning.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="The most rows to print.")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: jsonl.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option("-o", "output", metavar="FILE", help="Write to a file instead of standard output.")

@@ -11,12 +11,12 @@ LOCAL: Literal["local"] = "local"
 SPARK: Literal["spark"] = "spark"
 
 SPARK_FROM_BYTES = "spark-from-bytes"
-"""Catalog property: from so many bytes to read on, lane auto is Spark."""
+"""Catalog property: from this many bytes to read, lane auto is Spark."""
 DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
 """About two minutes of compaction on two cores: what Spark's start-up (10 s) is small against."""
 
 MOST_ROW_BYTES = 2**30
-"""Lane auto does a row operation in this process up to so many bytes of source and data files."""
+"""Lane auto does a row operation in this process up to this many bytes of source and data files."""
 MOST_COMPUTED_ROWS = 10_000_000
 """The same in rows where a condition or a value is computed from each: a core does about a million a second (texts, whole numbers,
 times) or 150,000 (decimals, ``round``), values that a column repeats in a batch once. Spark's start-up takes 10 s."""

@@ -8,7 +8,7 @@ the copy does not show has happened. So ``difference`` also looks at history and
 - Two states whose histories part are of two tables: after the last file that both metadata logs have, each goes on with files of
   its own; or each has another snapshot of one sequence number. Commits of a writer that logs no file look like a parting, too: they
   are none where both have a snapshot that is later than that file, or one such commit has the snapshot that came last.
-- Where the metadata log of one has the other, they are of one table, wherever that has moved.
+- Where the metadata log of one has the other, they are of one table, also where it has moved.
 - Where neither shows it (a log keeps few files), the place decides: a table moves by a commit, which records its former location.
 
 A state that both a table and its copy came of belongs to either of them: nothing in metadata tells these two apart. Where a swap

@@ -42,7 +42,7 @@ class LocalRunner:
         self._told = told
 
     def limited(self, works_at_a_time: int) -> LocalRunner:
-        """The same runner with no more than that many works at a time."""
+        """The same runner, with at most that many works at a time."""
         return LocalRunner(workers=min(self.workers, works_at_a_time), inline_bytes=self.inline_bytes)
 
     def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:

@@ -51,7 +51,7 @@ class Meter:
         self._tell()
 
     def part(self, name: str, bytes_: int) -> None:
-        """So many bytes are done of a work that is not; 0 once it is."""
+        """The bytes that are done of a work in progress; 0 once it is done."""
         self._parts[name] = bytes_
         if bytes_:
             self._tell()

@@ -69,7 +69,7 @@ def commit(
     on_commit: Callable[[Committed], object] = lambda _: None,
 ) -> Committed:
     """Commit ``operation`` to the table; ``table`` is it as the caller saw it. ``clock`` gives seconds. ``just_loaded``: the caller
-    has loaded it this moment, so the first attempt takes it as it is (and is refused, as ever, if it is not so any more).
+    has loaded it this moment, so the first attempt takes it as it is (and is refused where that is no longer so).
     ``before_swap`` is called before each swap, and raises where it must not be tried. ``on_commit`` gets what is returned, while an
     interrupt is an unknown outcome still: one that comes later finds the commit recorded.
 

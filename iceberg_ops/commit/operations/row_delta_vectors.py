@@ -6,7 +6,7 @@ what both wanted. For an update that is so only where the rows differ: a row tha
 come back, which ``validation.no_row_changed_twice`` prevents row by row.
 
 The rule upheld: after the commit each of the data files has one vector, with every position of both. Files written here are the
-draft's, so losing attempts are cleaned as ever. The operation's own Puffin files of which nothing is used any more are their
+draft's, so losing attempts are cleaned. The operation's own Puffin files of which nothing is used any more are their
 maker's (``Committed.unused``). Spec: "Deletion Vectors"."""
 
 from __future__ import annotations

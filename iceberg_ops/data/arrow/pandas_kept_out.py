@@ -1,4 +1,4 @@
-"""Keeps pandas out of our own processes: Arrow imports it at its first array wherever it is installed, half a second for nothing.
+"""Keeps pandas out of our own processes: Arrow imports it at its first array where it is installed, half a second for nothing.
 
 For processes that are ours alone (the command line, pool workers); in a user's process Arrow has to know pandas. Imports nothing,
 so that whoever never makes an array pays nothing.

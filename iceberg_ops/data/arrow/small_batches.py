@@ -1,7 +1,7 @@
 """Rows of small files put together, so that what is done with each batch is done once for many files.
 
-A batch costs whoever takes it about 0.3 ms, whatever it holds: it is counted, measured, handed from thread to thread, and each of
-its columns is encoded as a piece of its own. Copying the rows of a small one costs a sixth of that. Large ones pass as they are.
+A batch costs about 0.3 ms, however many rows it has: it is counted, measured, handed from thread to thread, and each of its columns
+is encoded as a piece of its own. Copying the rows of a small one costs a sixth of that. Large ones pass as they are.
 
 The rule upheld: the same rows in the same order, in memory of at most two batches more.
 """

@@ -31,14 +31,14 @@ from iceberg_ops.table.stored_files import named_failures
 _LOOKED_AT = 8
 """The most inputs looked at, and one of so many: files of one group were mostly written alike."""
 _TOO_FEW = 1000
-"""A chunk of fewer values says nothing."""
+"""A chunk of fewer values is no evidence."""
 _LOOKED_AT_ROWS = 1 << 16
 _HOPELESS = 0.95
 """With more distinct values than this part of the first rows, a dictionary outgrows its page long before the row group ends."""
 _MINIBLOCK, _NARROW = 32, 32
 """Values that share a width in DELTA_BINARY_PACKED; bits of a narrow column."""
 _LONG_RUNS = 4
-"""With fewer changes than this in so many values, a dictionary's runs are shorter still."""
+"""With fewer changes than this per value, a dictionary's runs are shorter still."""
 _PAYS = 0.75
 """A dictionary of numbers pays when the encoded chunk is at most this part of the plain one."""
 

@@ -70,7 +70,7 @@ class SortedPart:
 
 
 RunAll = Callable[[Callable[[str], str], list[str]], list[str]]
-"""Calls the function on each text, wherever it likes, and answers in the order of the texts."""
+"""Calls the function on each text, on any machine, and answers in the order of the texts."""
 
 
 def is_staged(work: GroupWork) -> bool:

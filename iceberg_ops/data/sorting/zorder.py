@@ -91,7 +91,7 @@ def interleave(ranks: Sequence[Ranks], bits: int) -> Ranks:
 
 @cache
 def _spread(bits: int, columns: int) -> Ranks:
-    """Every number of so many bits with its bits ``columns`` places apart."""
+    """Every number of that many bits with its bits ``columns`` places apart."""
     numbers = np.arange(1 << bits, dtype=np.uint64)
     result = np.zeros(1 << bits, np.uint64)
     for bit in range(bits):

@@ -68,7 +68,7 @@ class MetadataHead(msgspec.Struct, rename="kebab", frozen=True):
 
 
 def metadata_head_from_json(data: bytes, name: str) -> MetadataHead:
-    """Read no more than that. Raises CorruptTableError."""
+    """Only these fields of a metadata file. Raises CorruptTableError."""
     try:
         return msgspec.json.decode(_unpacked(data), type=MetadataHead)
     except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:

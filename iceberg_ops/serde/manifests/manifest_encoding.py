@@ -124,7 +124,7 @@ class ManifestEncoder:
                 self.flush()
 
     def count(self, status: EntryStatus, files: int, rows: int) -> None:
-        """So many entries of a status, with so many rows."""
+        """Counts of the entries of one status, and of their rows."""
         self._files[status] += files
         self._rows[status] += rows
 

@@ -20,7 +20,7 @@ from iceberg_ops.serde.avro.avro_container import Container
 from iceberg_ops.serde.avro.avro_encoding import NULL, SOME, encode_long, encode_text
 
 _PREFIX = 8
-"""So many of a record's first bytes are looked for at all places at once."""
+"""How many of a record's first bytes are searched for at all places at once."""
 
 Layout = Any
 """What decides on the bytes of a manifest's records: compared for equality only."""
