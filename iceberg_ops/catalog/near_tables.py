@@ -28,13 +28,16 @@ def _hint(catalog: Catalog, identifier: Identifier) -> str:
     namespace = identifier[:-1]
     try:
         try:
-            found, where, missing = catalog.list_tables(namespace), f"namespace {'.'.join(namespace)} has", "no table"
+            found, holder, kind = catalog.list_tables(namespace), f"namespace {'.'.join(namespace)}", "table"
         except NoSuchNamespaceError:
-            found, where, missing = catalog.list_namespaces(), f"catalog {catalog.name} has the namespaces", "none"
+            found, holder, kind = catalog.list_namespaces(), f"catalog {catalog.name}", "namespace"
             identifier = identifier[:1]
     except (IcebergOpsError, OSError) as e:
         log.info("what is in catalog %s instead could not be listed: %s", catalog.name, e)
         return ""
     names = [".".join(name) for name in found]
+    if not names:
+        return f": {holder} has no {kind}"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{did_you_mean('.'.join(identifier), names)}: {where} {', '.join(names[:_SHOWN]) or missing}{more}"
+    shown = f"{'the namespaces ' if kind == 'namespace' else ''}{', '.join(names[:_SHOWN])}{more}"
+    return f"{did_you_mean('.'.join(identifier), names)}: {holder} has {shown}"

@@ -102,7 +102,7 @@ def _connected(tasks: Sequence[FileScanTask], deletes: dict[tuple[str, int | Non
             group_id=f"g{i:04d}",
             tasks=tuple(found),
             deletes=tuple(theirs),
-            reason=f"{len(theirs)} equality delete files apply to {len(found)} data files",
+            reason=f"equality delete files: {len(theirs)}, for data files: {len(found)}",
         )
         for i, (found, theirs) in enumerate(members.values(), 1)
     )
