@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
@@ -128,13 +129,16 @@ ANSWERED = ["before", "task0", "task1"]
 
 @pytest.mark.parametrize(("speculates", "left"), [("false", ["before", "lost", "task0", "task1"]), ("true", ANSWERED)])
 def test_a_job_is_looked_after_where_spark_may_have_run_twins(
-    place: Place, folder: Path, operation: str, monkeypatch: pytest.MonkeyPatch, speculates: str, left: list[str]
+    place: Place, folder: Path, operation: str, speculates: str, left: list[str]
 ) -> None:
     before = written(folder, operation, "before")
     written(folder, operation, "lost")
-    conf = place.session.sparkContext.getConf().set("spark.speculation", speculates)
-    monkeypatch.setattr(place.session.sparkContext, "getConf", lambda: conf)
-    assert len(done(place, folder, operation, before, lambda number: False)) == 2
+    settings: Any = place.session._jsparkSession.sparkContext().conf()
+    settings.set("spark.speculation", speculates)
+    try:
+        assert len(done(place, folder, operation, before, lambda number: False)) == 2
+    finally:
+        settings.remove("spark.speculation")
     assert names(folder, operation) == left
 
 
