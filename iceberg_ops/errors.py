@@ -327,9 +327,11 @@ class ErrorKind:
         return f"#{self.code.lower()}"
 
 
-def _kind(
-    error: type[IcebergOpsError], retry: Retry, next_step: str = "correct what the message names and run the job again"
-) -> ErrorKind:
+CORRECT = "correct what the message names and run the job again"
+"""The next step where there is no other one for a code."""
+
+
+def _kind(error: type[IcebergOpsError], retry: Retry, next_step: str = CORRECT) -> ErrorKind:
     return ErrorKind(error.code, error, next_step, retry)
 
 
@@ -437,6 +439,11 @@ def kind_of_code(code: str) -> ErrorKind | None:
 def next_step(code: str) -> str:
     """What to do next, in one sentence; a general one for a code that this version does not know."""
     return _BY_CODE.get(code, _BY_CODE[TerminalError.code]).next_step
+
+
+def next_step_after(error: IcebergOpsError) -> str:
+    """The same for an error that is at hand."""
+    return ONLY_CLEAN_UP if isinstance(error, IncompleteError) and error.only_clean_up else next_step(error.code)
 
 
 def error_of_code(code: str, message: str) -> IcebergOpsError:

@@ -30,7 +30,7 @@ from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.secrets import hide, hide_in_logs
 from iceberg_ops.data.arrow.arrow_allocator import choose_allocator
 from iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import CORRECT, IcebergOpsError, next_step_after
 
 
 class Registered(NamedTuple):
@@ -183,7 +183,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
 def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
     """One line for an error. An interrupt whose commit may have happened is an unknown outcome first."""
     if isinstance(error, IcebergOpsError):
-        return _fail(error.code, str(error), debug)
+        return _fail(error.code, str(error), debug, next_step=next_step_after(error))
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         _fail("INTERRUPTED", "stopped by the user", debug)
         return STOPPED
@@ -199,11 +199,14 @@ def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
     return _fail("INTERNAL", f"{type(error).__name__}: {error} (--debug shows where)", debug)
 
 
-def _fail(code: str, message: str, debug: bool) -> int:
+def _fail(code: str, message: str, debug: bool, *, next_step: str = "") -> int:
+    """``next_step`` is for people at a terminal: programs, and Airflow's log, take the last line for the error."""
     secrets = known_secrets()
     if debug:
         click.echo(hide(traceback.format_exc(), secrets), err=True, nl=False)
     click.echo(f"error: {code}: {hide(' '.join(message.split()), secrets)}", err=True)
+    if next_step not in ("", CORRECT) and sys.stderr is not None and sys.stderr.isatty():
+        click.echo(f"next: {next_step}", err=True)
     return 1
 
 

@@ -1,10 +1,16 @@
-"""A usage error says where the command takes what was given elsewhere."""
+"""A usage error says where the command takes what was given elsewhere, and people are told the next step."""
 
 from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
 
 import pytest
 
 from iceberg_ops.cli.main import run
+from tests.cli.conftest import Cli
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,22 @@ def test_a_usage_error_without_a_near_place_stays_as_it_is(arguments: list[str],
     assert error.startswith("error: USAGE: ")
     assert "rows come from" not in error.lower()
     assert "option of the job" not in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["scan", "lake.ns.none"], ["error: NO_SUCH_TABLE: ", "next: check the name, and which catalogs file is in use"]),
+        (["scan"], ["error: USAGE: "]),
+    ],
+)
+def test_the_next_step_stands_under_the_error_on_a_terminal_only(cli: Cli, arguments: list[str], told: list[str]) -> None:
+    assert cli(*arguments).err.count("\n") == 1
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "iceberg_ops.cli.main", *arguments]
+    done = subprocess.run(command, stderr=terminal, stdout=subprocess.DEVNULL, check=False, env=dict(os.environ))
+    os.close(terminal)
+    said = os.read(master, 10_000).decode().splitlines()
+    os.close(master)
+    assert done.returncode == 1
+    assert [line.startswith(start) for line, start in zip(said, told, strict=True)] == [True] * len(told)

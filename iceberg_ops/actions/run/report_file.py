@@ -26,13 +26,12 @@ from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, SkippedFile, is_report
 from iceberg_ops.config.secrets import hide, hide_in_path
 from iceberg_ops.errors import (
-    ONLY_CLEAN_UP,
     IcebergOpsError,
-    IncompleteError,
     InternalError,
     OptionError,
     UnsupportedError,
     next_step,
+    next_step_after,
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -57,10 +56,10 @@ def error_report(error: BaseException) -> ErrorReport:
         return ErrorReport(code=INTERRUPTED, message="the process was told to end", next_step=next_step(INTERRUPTED))
     if isinstance(error, KeyboardInterrupt) and not isinstance(error, IcebergOpsError):
         return ErrorReport(code=INTERRUPTED, message="stopped by the user", next_step=next_step(INTERRUPTED))
-    code = error.code if isinstance(error, IcebergOpsError) else InternalError.code
-    message = str(error) if isinstance(error, IcebergOpsError) else " ".join(f"{type(error).__name__}: {error}".split())
-    is_committed = isinstance(error, IncompleteError) and error.only_clean_up
-    return ErrorReport(code=code, message=message, next_step=ONLY_CLEAN_UP if is_committed else next_step(code))
+    if isinstance(error, IcebergOpsError):
+        return ErrorReport(code=error.code, message=str(error), next_step=next_step_after(error))
+    message = " ".join(f"{type(error).__name__}: {error}".split())
+    return ErrorReport(code=InternalError.code, message=message, next_step=next_step(InternalError.code))
 
 
 def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
