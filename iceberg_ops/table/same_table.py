@@ -171,7 +171,7 @@ def _in_one_place(known: TableTrace, now: TableTrace, identity: Identity) -> boo
 
 
 def same_origin(one: Table, other: Table) -> bool:
-    """Whether they are states of one table, or of a table and a copy of it, wherever that lies and whatever became of it since."""
+    """Whether they are states of one table, or of a table and a copy of it, whatever its place and its later commits."""
     if one.metadata.table_uuid and other.metadata.table_uuid:
         return same_uuid(one.metadata.table_uuid, other.metadata.table_uuid)
     return TableStates(one).lead_to(other)

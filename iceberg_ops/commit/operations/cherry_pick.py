@@ -160,7 +160,7 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_t
 def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
     """The same where neither the history nor the ledger shows it: a folder was imported into both branches, another engine expired
     a snapshot in the middle of the history, or made a copy of a copy that has expired. Files of other snapshots of the WAP id count
-    as well. Manifests that these had from before are not read: a file of theirs in one would be there twice as they are."""
+    as well. Manifests that these had from before are not read: a file that one of them lists is there twice already."""
     same = [s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s)]
     known = set[str].intersection(*(_had_before(table, s) for s in same))
     added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}

@@ -117,7 +117,7 @@ def as_lists(array: pa.MapArray) -> pa.ListArray:
 
 
 def elements_of(array: pa.Array) -> pa.Array:
-    """The elements of lists, one list after the other. Where every list is null Arrow's ``flatten`` builds an array anew, which it
+    """The elements of lists, one list after the other. Where every list is null Arrow's ``flatten`` builds a new array, which it
     cannot for an extension type inside a struct or map (uuid)."""
     return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
 
