@@ -40,11 +40,13 @@ from iceberg_ops.errors import OptionError, UnsupportedError
 V = TypeVar("V")
 NO_LIMIT = 2**63 - 1
 DAY_MS = 86_400_000
+SMALL_FILE_RATIO = 0.75
+"""A file below this part of the target size is small (Java: MIN_FILE_SIZE_DEFAULT_RATIO)."""
 JOB_ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
 
 _SIZES = (
     Option("target-file-size-bytes", "bytes", "the table's", "size new files should have"),
-    Option("min-file-size-bytes", "bytes", "0.75 x target", "smaller files are candidates"),
+    Option("min-file-size-bytes", "bytes", f"{SMALL_FILE_RATIO} x target", "smaller files are candidates"),
     Option("max-file-size-bytes", "bytes", "1.8 x target", "larger files are candidates and are split"),
     Option("min-input-files", "files", "5", "a group of at least this many files is worth a rewrite"),
     Option("rewrite-all", "true or false", "false", "rewrite every file, whatever its size"),
@@ -325,7 +327,7 @@ def properties_that_fit(options: Mapping[str, str]) -> dict[str, str]:
 
 def _sizes(read: OptionReader, table_target: int) -> SizeOptions:
     target = read("target-file-size-bytes", size(1), table_target)
-    low = read("min-file-size-bytes", size(0), int(target * 0.75))
+    low = read("min-file-size-bytes", size(0), int(target * SMALL_FILE_RATIO))
     high = read("max-file-size-bytes", size(1), int(target * 1.8))
     if low >= target:
         raise OptionError(f"{read.action}: min-file-size-bytes {low} must be < target-file-size-bytes {target}")

@@ -14,7 +14,8 @@ from iceberg_ops.actions.rows import changed_rows
 from iceberg_ops.actions.rows.changed_rows import ChangedRows
 from iceberg_ops.actions.rows.row_commits import RowFields
 from iceberg_ops.config.job_spec import MergeClause, RowChange
-from iceberg_ops.data.rewriting.copy_without import SMALL_FILE_RATIO, taken_in
+from iceberg_ops.config.options import SMALL_FILE_RATIO
+from iceberg_ops.data.rewriting.copy_without import taken_in
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.scan.planning import Scan, plan

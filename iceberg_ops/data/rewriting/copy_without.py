@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iceberg_ops.config.options import SMALL_FILE_RATIO
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.data.writing.conform import check_stored
@@ -32,8 +33,6 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import StructType
 
 Positions = npt.NDArray[np.int64]
-SMALL_FILE_RATIO = 0.75
-"""A file below this part of the target size is small: rewrite_data_files would rewrite it (its min-file-size-bytes)."""
 
 
 @dataclass(slots=True)
