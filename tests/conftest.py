@@ -22,6 +22,8 @@ from tests.two_processes import Shares, longest_first
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.servers.postgresql import PostgreSQL
+
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
@@ -67,6 +69,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("drawn")
         for line in report(DRAWN):
             terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQL]:
+    """The PostgreSQL server of this process, with a database for whoever asks for one."""
+    from tests.servers.postgresql import PostgreSQL
+
+    server = PostgreSQL()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

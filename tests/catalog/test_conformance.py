@@ -33,6 +33,7 @@ from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
 from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
 from tests.catalog.wrappers import FailsNTimes, IsDown, IsSlow, LosesTheAnswer, ReadsStale
+from tests.servers.postgresql import PostgreSQL
 
 
 def memory(folder: Path) -> Any:
@@ -54,10 +55,19 @@ def sql(folder: Path) -> Any:
 
 
 CATALOGS: dict[str, Callable[[Path], Any]] = {"memory": memory, "filesystem": file_system, "sql": sql}
+"""Those that need no server."""
 
 
-@pytest.fixture(params=CATALOGS, ids=str)
+def postgresql(server: PostgreSQL, folder: Path) -> Any:
+    catalog = SqlCatalog("pg", server.database(), LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
+    catalog.create_namespace(("ns",))
+    return catalog
+
+
+@pytest.fixture(params=[*CATALOGS, "postgresql"])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "postgresql":
+        return postgresql(request.getfixturevalue("postgresql_server"), tmp_path)
     return CATALOGS[request.param](tmp_path)
 
 
@@ -249,8 +259,8 @@ def _unreferenced(catalog: Any, table: Any) -> list[str]:
     return [i.location for i in catalog.io.list_prefix(table.location) if i.location.endswith(".avro") and i.location not in known]
 
 
-def test_catalogs_with_a_pointer_rename_and_register(tmp_path: Path) -> None:
-    for catalog in (memory(tmp_path), sql(tmp_path)):
+def test_catalogs_with_a_pointer_rename_and_register(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
+    for catalog in (memory(tmp_path), sql(tmp_path), postgresql(postgresql_server, tmp_path)):
         table = make_table(catalog)
         assert catalog.rename_table(IDENTIFIER, ("ns", "new")).metadata == table.metadata
         assert catalog.list_tables(("ns",)) == [("ns", "new")]

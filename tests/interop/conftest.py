@@ -14,7 +14,7 @@ from iceberg_ops.io.local import LocalFileIO
 from tests.interop.lake import Java, Lake
 
 JARS = Path(__file__).parents[2] / "build" / "ivy" / "jars"
-PATTERNS = ("org.apache.iceberg_iceberg-spark-runtime-*.jar", "org.xerial_sqlite-jdbc-*.jar")
+PATTERNS = ("org.apache.iceberg_iceberg-spark-runtime-*.jar", "org.xerial_sqlite-jdbc-*.jar", "org.postgresql_postgresql-*.jar")
 _NAMES = itertools.count()
 
 

@@ -138,7 +138,7 @@ class Lake:
 
     @property
     def sql_name(self) -> str:
-        return f"lake.ns.{self.name}"
+        return f"{self.catalog.name}.ns.{self.name}"
 
     # Java's side
 
@@ -220,7 +220,7 @@ class Lake:
 
     def maintain(self, action: str, **options: Any) -> ActionReport:
         named = {k.replace("_", "-"): str(v) for k, v in options.items()}
-        config = CatalogConfig(name="lake", type="sql")
+        config = CatalogConfig(name=self.catalog.name, type="sql")
         job = JobSpec(job=action, table=self.sql_name, catalog=config, options=named)
         return run_job(job, catalog=self.catalog, runner=LocalRunner(workers=1))
 

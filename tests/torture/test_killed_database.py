@@ -1,0 +1,161 @@
+"""Four writers and a maintenance process on a PostgreSQL catalog whose server is killed again and again.
+
+Each writer tries every operation under its run key until it is acknowledged, as a scheduler repeats a task. Afterwards each
+acknowledged row is there exactly once, each deleted one is gone, and the snapshots are as many as the run keys in the table's
+history. Eight seconds here, sixty by ``make torture``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError, ValidationError
+from iceberg_ops.io.local import LocalFileIO
+from tests.actions.lake import Lake
+from tests.builders import make_table
+from tests.servers.postgresql import PostgreSQL
+from tests.torture.killed_operations import now_ms, write_rows
+from tests.torture.test_eight_processes import Log, acknowledged, find
+from tests.torture.test_kill_nine import leaked
+
+SECONDS = 60 if "ICEBERG_OPS_TORTURE" in os.environ else 8
+WRITERS = 4
+FEWEST = 25
+"""Operations of each writer, however slow the machine is."""
+MOST_TRIES = 200
+BETWEEN_KILLS = 1.5
+"""Seconds; about how long a writer needs for ten commits."""
+
+
+def open_lake(uri: str, folder: str) -> Lake:
+    return Lake(SqlCatalog("lake", uri, LocalFileIO(), warehouse=f"{folder}/wh"))
+
+
+def until_answered(log: Log, do: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``do`` gives; tried again while the server is away, and where it is not known what became of the last try."""
+    for _ in range(MOST_TRIES):
+        try:
+            return do(*arguments)
+        except (CatalogUnavailableError, CommitStateUnknownError) as e:
+            log(type(e).__name__, 0)
+            time.sleep(0.1)
+    raise AssertionError(f"no answer after {MOST_TRIES} tries")
+
+
+def commit_now(lake: Lake, operation: Operation) -> None:
+    commit(lake.catalog, lake.table, operation)
+
+
+def write(uri: str, folder: str, worker: int) -> None:
+    """Append rows, and delete or update rows of its own, each under a run key of its own."""
+    log, trouble = Log(Path(folder) / f"w{worker}.log"), Log(Path(folder) / f"trouble{worker}.log")
+    lake = until_answered(trouble, open_lake, uri, folder)
+    rng, number, mine, until = random.Random(worker), 0, set[int](), time.monotonic() + SECONDS
+    while time.monotonic() < until or number < FEWEST:
+        number += 1
+        name, row = f"{worker}-{number}", worker * 1_000_000 + number
+        if not mine or rng.random() < 0.6:
+            added = until_answered(trouble, write_rows, lake, [(row, name, "a")], f"append-{name}")
+            until_answered(trouble, commit_now, lake, AppendFiles(added=added, run_key=name))
+            mine.add(row)
+            log("has", row, name)
+            continue
+        row = rng.choice(sorted(mine))
+        text = "" if rng.random() < 0.5 else name
+        if until_answered(trouble, change, lake, row, text, name, trouble):
+            log("has" if text else "gone", row, text)
+            if not text:
+                mine.remove(row)
+
+
+def change(lake: Lake, row: int, text: str, name: str, trouble: Log) -> bool:
+    """Delete a row, with ``text`` write it again; False where a compaction was faster."""
+    table, found = find(lake, row)
+    if found is None:
+        return True  # An earlier try, of which no answer came, deleted it.
+    attempt = f"{name}-{now_ms()}"
+    deletes = write_row_deletes(table.io, WriteContext.for_table(table.metadata), [found], operation_id=attempt)
+    added = write_rows(lake, [(row, text, "a")], attempt) if text else ()
+    operation = RowDelta(
+        added_deletes=deletes.added,
+        removed_deletes=deletes.replaced,
+        added_data=added,
+        referenced_data_files=(found[0].file_path,),
+        isolation="snapshot",
+        starting_snapshot_id=table.metadata.current_snapshot_id,
+        run_key=name,
+    )
+    try:
+        until_answered(trouble, commit_now, lake, operation)
+    except (ValidationError, CommitFailedError):
+        return False
+    return True
+
+
+def maintain(uri: str, folder: str, worker: int) -> None:
+    """Compact, expire and remove orphans, one after the other."""
+    log = Log(Path(folder) / "maintenance.log")
+    lake = until_answered(log, open_lake, uri, folder)
+    until, turns = time.monotonic() + SECONDS, 0
+    actions: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("rewrite_data_files", {"min_input_files": 2}),
+        ("expire_snapshots", {"older_than": "30s", "retain_last": 20}),
+        ("remove_orphan_files", {"older_than": "30s", "unsafe_allow_recent": True}),
+    )
+    while time.monotonic() < until or turns < len(actions):
+        action, options = actions[turns % len(actions)]
+        turns += 1
+        try:
+            log(action, 0, lake.run(action, now=now_ms, **options).status)
+        except (CatalogUnavailableError, CommitStateUnknownError, CommitFailedError, ValidationError) as e:
+            log(action, 0, type(e).__name__)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [2, 3])
+def test_all_that_was_acknowledged_is_there_once_though_the_database_was_killed(version: int, tmp_path: Path) -> None:
+    server = PostgreSQL()
+    try:
+        uri, folder = server.database(), str(tmp_path)
+        lake = open_lake(uri, folder)
+        lake.catalog.create_namespace(("ns",))
+        make_table(lake.catalog, version=version, properties={"commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200"})
+        context = multiprocessing.get_context("spawn")
+        workers = [context.Process(target=write, args=(uri, folder, i)) for i in range(WRITERS)]
+        workers.append(context.Process(target=maintain, args=(uri, folder, WRITERS)))
+        for worker in workers:
+            worker.start()
+        kills = 0
+        while any(worker.is_alive() for worker in workers):
+            time.sleep(BETWEEN_KILLS)
+            if any(worker.is_alive() for worker in workers[:WRITERS]):
+                server.kill()
+                server.start()
+                kills += 1
+        assert [worker.exitcode for worker in workers] == [0] * len(workers)
+        rows, acknowledgements = acknowledged(tmp_path)
+        trouble = Counter(line.split('"')[1] for p in tmp_path.glob("trouble*.log") for line in p.read_text().splitlines())
+        print(f"\nv{version}: {kills} kills, {acknowledgements} acknowledgements, {len(rows)} rows, {dict(trouble)}")
+        assert kills
+        assert trouble, "no writer met a killed server"
+        assert sorted((row, text) for row, text, _ in lake.rows()) == sorted(rows.items())
+        assert leaked(lake) == []
+        assert sorted((row, text) for row, text, _ in lake.rows()) == sorted(rows.items())
+    finally:
+        server.close()
