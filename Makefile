@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "error: no python3 on the PATH: install Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,demo,oracles,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,hive,demo,oracles,dev]'
 	@touch $@
 
 demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes

@@ -22,6 +22,7 @@ from tests.two_processes import Shares, longest_first
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.servers.hive_metastore import HiveMetastore
     from tests.servers.postgresql import PostgreSQL
 
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
@@ -77,6 +78,16 @@ def postgresql_server() -> Iterator[PostgreSQL]:
     from tests.servers.postgresql import PostgreSQL
 
     server = PostgreSQL()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    """The Hive Metastore of this process. Its databases are shared by all tests."""
+    from tests.servers.hive_metastore import HiveMetastore
+
+    server = HiveMetastore(tmp_path_factory.mktemp("hive"))
     yield server
     server.close()
 

@@ -49,4 +49,23 @@ def _sql(config: CatalogConfig, io: FileIO) -> Catalog:
     return SqlCatalog(config.name, _required(config, "uri"), io, warehouse=config.properties.get("warehouse"))
 
 
-_KINDS: Mapping[str, Callable[[CatalogConfig, FileIO], Catalog]] = {"memory": _memory, "filesystem": _file_system, "sql": _sql}
+def _hive(config: CatalogConfig, io: FileIO) -> Catalog:
+    from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog  # noqa: PLC0415 - a back-end chosen by name
+    from iceberg_ops.catalog.hive.metastore import Metastore  # noqa: PLC0415 - a back-end chosen by name
+
+    properties = config.properties
+    if properties.get("hive.kerberos-authentication", "false").lower() == "true":
+        raise OptionError(
+            f"catalog {config.name}: hive.kerberos-authentication is not supported: the metastore must take plain thrift"
+        )
+    metastore = Metastore(config.name, _required(config, "uri"), properties.get("ugi", ""))
+    locks = properties.get("engine.hive.lock-enabled", properties.get("iceberg.engine.hive.lock-enabled", "true")).lower() == "true"
+    return HiveCatalog(config.name, metastore, io, warehouse=properties.get("warehouse"), locks=locks)
+
+
+_KINDS: Mapping[str, Callable[[CatalogConfig, FileIO], Catalog]] = {
+    "memory": _memory,
+    "filesystem": _file_system,
+    "sql": _sql,
+    "hive": _hive,
+}

@@ -1,0 +1,346 @@
+"""A catalog in a Hive Metastore.
+
+A commit is one ``alter_table`` that moves the parameter ``metadata_location``. Two things keep a commit from overwriting another
+one, as in Iceberg Java:
+
+- The metastore's exclusive lock on the table. It is the default, and works with every metastore.
+- The expected value of the parameter, which the metastore compares in the change itself (HIVE-26882). It is always sent. With
+  ``engine.hive.lock-enabled=false``, of the table or else of the catalog, it is the only protection. Then all writers of the table
+  must do the same, and the metastore must support it: the catalog checks this before its first such commit.
+
+A drop cannot be made conditional. Without the lock, a commit between the last look and the drop is dropped with the table.
+Hive keeps names in lower case. A name with capital letters is not found, and is refused where it is new.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from pymetastore.hive_metastore import ThriftHiveMetastore
+from pymetastore.hive_metastore.ttypes import Database, EnvironmentContext
+from pymetastore.hive_metastore.ttypes import Table as HiveTable
+
+from iceberg_ops.catalog.base import now_ms
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.hive.hive_lock import HiveLock, locked
+from iceberg_ops.catalog.hive.hive_table import (
+    ICEBERG,
+    LOCK_ENABLED,
+    METADATA_LOCATION,
+    OWNER,
+    TABLE_TYPE,
+    new_hive_table,
+    new_hive_view,
+    set_metadata,
+)
+from iceberg_ops.catalog.hive.metastore import InvalidObject, Metastore, NoSuchObject, ObjectExists
+from iceberg_ops.catalog.names import check_new_names
+from iceberg_ops.catalog.outcomes import Tried
+from iceberg_ops.catalog.pointer import PointerCatalog, RefusedError
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    BadInputError,
+    CatalogUnavailableError,
+    NoSuchNamespaceError,
+)
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import read_metadata
+
+log = logging.getLogger(__name__)
+
+_TABLES_AT_ONCE = 300
+_MODIFIED = "The table has been modified"
+_LOCATION = "location"
+_COMMENT = "comment"
+
+
+class _OfThread(threading.local):
+    """What the commit that runs in this thread has in hand."""
+
+    properties: Mapping[str, str] | None = None
+    metadata: TableMetadata | None = None
+    lock: HiveLock | None = None
+
+
+class HiveCatalog(PointerCatalog):
+    """``locks``: whether commits take the metastore's lock where the table's own property does not say."""
+
+    def __init__(
+        self,
+        name: str,
+        metastore: Metastore,
+        io: FileIO,
+        *,
+        warehouse: str | None = None,
+        locks: bool = True,
+        clock: Callable[[], int] = now_ms,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(name, io, warehouse=warehouse, clock=clock, sleep=sleep)
+        self._metastore = metastore
+        self._locks = locks
+        self._here = _OfThread()
+        self._compares: bool | None = None
+
+    # pointers
+
+    def _current_location(self, identifier: Identifier) -> str | None:
+        table = self._hive_table(identifier)
+        return None if table is None else _location_in(table)
+
+    def _hive_table(self, identifier: Identifier) -> HiveTable | None:
+        """The metastore's record of an Iceberg table; None where there is none, also where Hive has a table of its own."""
+        if len(identifier) != 2 or any(name != name.lower() or not name for name in identifier):
+            return None
+        database, name = identifier
+        try:
+            table = self._metastore.call(lambda client: client.get_table(database, name))
+        except NoSuchObject:
+            return None
+        return None if _location_in(table) is None else table
+
+    def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
+        with self._in_hand({}, metadata):
+            return super()._publish_first(identifier, metadata, tried)
+
+    def _publish_next(
+        self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
+    ) -> str:
+        with self._in_hand(current.properties, metadata):
+            return super()._publish_next(identifier, current_location, current, metadata, tried)
+
+    @contextmanager
+    def _in_hand(self, properties: Mapping[str, str], metadata: TableMetadata) -> Iterator[None]:
+        self._here.properties, self._here.metadata = properties, metadata
+        try:
+            yield
+        finally:
+            self._here.properties = self._here.metadata = None
+
+    def _insert_pointer(self, identifier: Identifier, location: str) -> None:
+        database, name = identifier
+        metadata = self._here.metadata or read_metadata(self.io, location)
+        table = new_hive_table(database, name, metadata.properties.get(OWNER) or getpass.getuser())
+        set_metadata(table, location, metadata, {}, None)
+        try:
+            self._metastore.call(lambda client: client.create_table_with_environment_context(table, _context()))
+        except ObjectExists:
+            raise AlreadyExistsError(f"table {database}.{name} already exists in catalog {self.name}") from None
+        except (NoSuchObject, InvalidObject) as e:
+            raise RefusedError(f"table {database}.{name} could not be created: {e}; nothing was changed") from e
+
+    def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
+        with self._held(identifier, self._here.properties):
+            super()._swap(identifier, expected, new)
+
+    def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
+        table = self._hive_table(identifier)
+        if table is None or _location_in(table) != expected:
+            return False
+        metadata = self._here.metadata or read_metadata(self.io, new)
+        set_metadata(table, new, metadata, self._here.properties or {}, expected)
+        return self._altered(identifier, table, expected)
+
+    def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:
+        with self._held(old, None):
+            return super()._renamed(old, new, location)
+
+    def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
+        table = self._hive_table(old)
+        if table is None or _location_in(table) != expected:
+            return False
+        table.dbName, table.tableName = new
+        try:
+            return self._altered(old, table, expected)
+        except RefusedError:
+            if self._any_table(new):
+                raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}") from None
+            raise
+
+    def _any_table(self, identifier: Identifier) -> bool:
+        """Whether the metastore has a table of the name, of Hive or of Iceberg."""
+        database, name = identifier
+        found: list[str] = self._metastore.call(lambda client: client.get_tables(database, name))
+        return name in found
+
+    def _altered(self, identifier: Identifier, table: HiveTable, expected: str) -> bool:
+        """Write the record if the table is at ``expected``; False where it certainly is not. Raises NotAppliedError, RefusedError,
+        and CatalogUnavailableError where that is not known."""
+        database, name = identifier
+        if self._here.lock is not None:
+            self._here.lock.check()
+        context = _context(expected_parameter_key=METADATA_LOCATION, expected_parameter_value=expected)
+        try:
+            self._metastore.call(lambda client: client.alter_table_with_environment_context(database, name, table, context))
+        except NoSuchObject:
+            return False
+        except InvalidObject as e:
+            raise RefusedError(f"table {database}.{name} could not be changed: {e}; nothing was changed") from e
+        return True
+
+    def _forget(self, identifier: Identifier, location: str) -> None:
+        with self._held(identifier, None):
+            super()._forget(identifier, location)
+
+    def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
+        if self._current_location(identifier) != expected:
+            return False
+        if self._here.lock is not None:
+            self._here.lock.check()
+        database, name = identifier
+        try:
+            self._metastore.call(lambda client: client.drop_table(database, name, False))
+        except NoSuchObject:
+            return False
+        return True
+
+    @contextmanager
+    def _held(self, identifier: Identifier, properties: Mapping[str, str] | None) -> Iterator[None]:
+        """Within, the metastore's lock is held, where the table's properties (None: ask the metastore) or the catalog's want it."""
+        if properties is None:
+            table = self._hive_table(identifier)
+            properties = {} if table is None else table.parameters
+        wanted = properties.get(LOCK_ENABLED)
+        if self._locks if wanted is None else wanted.lower() == "true":
+            database, name = identifier
+            with locked(self._metastore, database, name, self._sleep) as lock:
+                self._here.lock = lock
+                try:
+                    yield
+                finally:
+                    self._here.lock = None
+        else:
+            self._check_compares(identifier[0])
+            yield
+
+    def _check_compares(self, database: str) -> None:
+        """Raise RefusedError where the metastore does not compare expected values. Asked once, by a view that is made for it."""
+        if self._compares is None:
+            name = f"iceberg_ops_probe_{uuid.uuid4().hex}"
+            probe = new_hive_view(database, name)
+            self._metastore.call(lambda client: client.create_table(probe))
+            try:
+                context = _context(expected_parameter_key=METADATA_LOCATION, expected_parameter_value="another")
+                self._metastore.call(lambda client: client.alter_table_with_environment_context(database, name, probe, context))
+                self._compares = False
+            except CatalogUnavailableError as e:
+                if _MODIFIED not in str(e):
+                    raise
+                self._compares = True
+            finally:
+                self._metastore.call(lambda client: client.drop_table(database, name, False))
+        if not self._compares:
+            raise RefusedError(
+                f"catalog {self.name}: its Hive Metastore does not compare expected parameters (HIVE-26882), so commits without a "
+                f"lock could overwrite each other: set {LOCK_ENABLED} to true; nothing was changed"
+            )
+
+    # namespaces
+
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        self._check_namespace(namespace)
+        (database,) = namespace
+        found: list[Identifier] = []
+        names: list[str] = self._metastore.call(lambda client: client.get_all_tables(database))
+        for start in range(0, len(names), _TABLES_AT_ONCE):
+            batch = names[start : start + _TABLES_AT_ONCE]
+            tables: list[HiveTable] = self._metastore.call(partial(_tables, database, batch))
+            found += [(database, str(table.tableName)) for table in tables if _location_in(table) is not None]
+        return sorted(found)
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        if parent:
+            return []
+        names: list[str] = self._metastore.call(lambda client: client.get_all_databases())
+        return sorted((name,) for name in names)
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        _check_new_names(namespace, namespace)
+        check_new_names(namespace)
+        (name,) = namespace
+        given = dict(properties or {})
+        location = given.pop(_LOCATION, None) or (None if self._warehouse is None else f"{self._warehouse}/{name}.db")
+        if location is None:
+            raise BadInputError(f"catalog {self.name} has no warehouse: give namespace {name} a location")
+        database = Database(
+            name=name,
+            description=given.pop(_COMMENT, None),
+            locationUri=location,
+            parameters=given,
+            ownerName=getpass.getuser(),
+            ownerType=1,
+        )
+        try:
+            self._metastore.call(lambda client: client.create_database(database))
+        except ObjectExists:
+            raise AlreadyExistsError(f"namespace {name} already exists in catalog {self.name}") from None
+        except InvalidObject as e:
+            raise BadInputError(f"namespace {name}: the Hive Metastore refuses it: {e}") from e
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        self._check_empty(namespace)
+        (name,) = namespace
+        try:
+            self._metastore.call(lambda client: client.drop_database(name, False, False))
+        except NoSuchObject:
+            raise NoSuchNamespaceError(f"catalog {self.name} has no namespace {name}") from None
+        except InvalidObject as e:
+            raise BadInputError(f"namespace {name} is not empty: {e}") from e
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
+        database = self._database(namespace)
+        if database is None:
+            self._check_namespace(namespace)
+            return {}
+        found = dict(database.parameters or {})
+        if database.description:
+            found[_COMMENT] = database.description
+        if database.locationUri:
+            found[_LOCATION] = database.locationUri
+        return found
+
+    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
+        return self._database(namespace) is not None
+
+    def _database(self, namespace: tuple[str, ...]) -> Database | None:
+        if len(namespace) != 1 or not namespace[0] or namespace[0] != namespace[0].lower():
+            return None
+        try:
+            return self._metastore.call(lambda client: client.get_database(namespace[0]))
+        except NoSuchObject:
+            return None
+
+    def _check_new(self, identifier: Identifier) -> None:
+        if len(identifier) > 1:
+            _check_new_names(identifier[:-1], identifier)
+        super()._check_new(identifier)
+
+
+def _check_new_names(namespace: tuple[str, ...], names: tuple[str, ...]) -> None:
+    if len(namespace) != 1:
+        raise BadInputError(f"namespace {'.'.join(namespace)}: a Hive Metastore has one level of namespaces")
+    if capital := next((name for name in names if name != name.lower()), None):
+        raise BadInputError(f"name {capital!r}: a Hive Metastore keeps names in lower case: use {capital.lower()!r}")
+
+
+def _tables(database: str, names: list[str], client: ThriftHiveMetastore.Client) -> list[HiveTable]:
+    found: list[HiveTable] = client.get_table_objects_by_name(database, names)
+    return found
+
+
+def _location_in(table: HiveTable) -> str | None:
+    """Where the metastore says that the table's metadata is; None where it is no Iceberg table."""
+    parameters: dict[str, str] = table.parameters or {}
+    return parameters.get(METADATA_LOCATION) if parameters.get(TABLE_TYPE, "").upper() == ICEBERG else None
+
+
+def _context(**more: str) -> EnvironmentContext:
+    return EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true", **more})

@@ -1,0 +1,126 @@
+"""The metastore's exclusive lock on a table, as Iceberg Java takes it (``MetastoreLock``).
+
+The metastore takes a lock away that gets no heartbeat for ``hive.txn.timeout`` (5 minutes by default). A commit holds its lock for
+two calls, each of which ends within ``metastore.TIMEOUT_MS``, and sends a heartbeat right before it changes the table.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pymetastore.hive_metastore.ttypes import (
+    CheckLockRequest,
+    HeartbeatRequest,
+    LockComponent,
+    LockLevel,
+    LockRequest,
+    LockState,
+    LockType,
+    ShowLocksRequest,
+    UnlockRequest,
+)
+
+from iceberg_ops.catalog.hive.metastore import Metastore, NoSuchLock
+from iceberg_ops.catalog.pointer import NotAppliedError
+from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 180.0
+"""How long a lock is waited for (Java: ``iceberg.hive.lock-timeout-ms``)."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class HiveLock:
+    """A lock that one commit holds."""
+
+    metastore: Metastore
+    lock_id: int
+    table: str
+
+    def check(self) -> None:
+        """To be called right before a change. Raises NotAppliedError where the metastore has taken the lock away."""
+        try:
+            self.metastore.call(lambda client: client.heartbeat(HeartbeatRequest(lockid=self.lock_id)))
+        except NoSuchLock as e:
+            raise NotAppliedError(f"table {self.table}: the metastore took the lock {self.lock_id} away") from e
+        except CatalogUnavailableError as e:
+            raise NotAppliedError(str(e)) from e
+
+
+@contextmanager
+def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None] = time.sleep) -> Iterator[HiveLock]:
+    """Hold the lock: no other writer that takes locks changes the table meanwhile. After a change whose outcome is unknown the lock
+    is kept until it runs out, because the change may still arrive. Raises NotAppliedError where the lock is not acquired."""
+    lock = HiveLock(metastore, _acquired(metastore, database, name, sleep), f"{database}.{name}")
+    try:
+        yield lock
+    except CommitStateUnknownError:
+        log.warning("table %s: lock %s is kept until the metastore lets it run out", lock.table, lock.lock_id)
+        raise
+    except BaseException:
+        _give_back(metastore, lock.lock_id)
+        raise
+    _give_back(metastore, lock.lock_id)
+
+
+def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None]) -> int:
+    agent = f"Iceberg-{uuid.uuid4()}"
+    component = LockComponent(type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname=database, tablename=name)
+    request = LockRequest(component=[component], user=getpass.getuser(), hostname=socket.gethostname(), agentInfo=agent)
+    try:
+        found = metastore.call(lambda client: client.lock(request))
+    except NotAppliedError:
+        raise
+    except CatalogUnavailableError as e:
+        _give_back_if_there(metastore, database, name, agent)
+        raise NotAppliedError(f"table {database}.{name}: no lock: {e}") from e
+    lock_id, state, pause, until = found.lockid, found.state, _FIRST_PAUSE_S, time.monotonic() + WAIT_S
+    try:
+        while state == LockState.WAITING and time.monotonic() < until:
+            sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+            state = metastore.call(lambda client: client.check_lock(CheckLockRequest(lockid=lock_id))).state
+    except NoSuchLock as e:
+        raise NotAppliedError(f"table {database}.{name}: the metastore took the lock {lock_id} away while it was waited for") from e
+    except BaseException as e:
+        _give_back(metastore, lock_id)
+        if isinstance(e, CatalogUnavailableError):
+            raise NotAppliedError(f"table {database}.{name}: no lock: {e}") from e
+        raise
+    if state == LockState.ACQUIRED:
+        return int(lock_id)
+    _give_back(metastore, lock_id)
+    raise NotAppliedError(
+        f"table {database}.{name}: its lock in the Hive Metastore was not acquired within {WAIT_S:.0f} s, because another writer "
+        f"holds it, or died with it (SHOW LOCKS in Hive lists locks; the metastore removes those without a heartbeat)"
+    )
+
+
+def _give_back(metastore: Metastore, lock_id: int) -> None:
+    """A lock that cannot be given back runs out by itself: no error of it hides what was done under it."""
+    try:
+        metastore.call(lambda client: client.unlock(UnlockRequest(lockid=lock_id)))
+    except Exception as e:  # noqa: BLE001 - see above
+        log.warning("lock %s stays until the metastore lets it run out: %s", lock_id, e)
+
+
+def _give_back_if_there(metastore: Metastore, database: str, name: str, agent: str) -> None:
+    """The request for a lock got no answer: give the lock back if the metastore made it."""
+    try:
+        shown = metastore.call(lambda client: client.show_locks(ShowLocksRequest(dbname=database, tablename=name)))
+    except Exception as e:  # noqa: BLE001 - it runs out by itself
+        log.warning("table %s.%s: a lock may stay until the metastore lets it run out: %s", database, name, e)
+        return
+    for lock in shown.locks or ():
+        if lock.agentInfo == agent:
+            _give_back(metastore, lock.lockid)

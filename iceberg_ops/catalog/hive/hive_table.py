@@ -1,0 +1,157 @@
+"""What the Hive Metastore records of an Iceberg table (Java: ``HMSTablePropertyHelper``, ``HiveOperationsBase``).
+
+Only ``metadata_location`` decides what the table is. All other parameters are for Hive and for people who look into the metastore:
+the table's properties, its statistics, and its columns with Hive's types. Types that Hive does not have become ``string`` or
+``binary``, as in Java; Java refuses some of them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from pymetastore.hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor
+from pymetastore.hive_metastore.ttypes import Table as HiveTable
+
+from iceberg_ops.serde.json.partition_json import spec_to_dict
+from iceberg_ops.serde.json.schema_json import schema_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
+from iceberg_ops.spec import summary_keys
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType
+
+METADATA_LOCATION = "metadata_location"
+PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
+TABLE_TYPE = "table_type"
+ICEBERG = "ICEBERG"
+LOCK_ENABLED = "engine.hive.lock-enabled"
+ENGINE_ENABLED = "engine.hive.enabled"
+OWNER = "hive.metastore.table.owner"
+MOST_CHARACTERS = 32_672
+"""Of a parameter: what the metastore's database takes (Java: ``iceberg.hive.table-property-max-size``)."""
+
+_TRANSLATED = {"gc.enabled": "external.table.purge"}
+_STATISTICS = {
+    summary_keys.TOTAL_DATA_FILES: "numFiles",
+    summary_keys.TOTAL_RECORDS: "numRows",
+    summary_keys.TOTAL_FILES_SIZE: "totalSize",
+}
+_HIVE_TYPES = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "date": "date",
+    "time": "string", "string": "string", "uuid": "string", "binary": "binary",
+    "timestamp": "timestamp", "timestamptz": "timestamp", "timestamp_ns": "timestamp", "timestamptz_ns": "timestamp",
+    "variant": "binary", "unknown": "string",
+}  # fmt: skip
+_HANDLER = "org.apache.iceberg.mr.hive.HiveIceberg"
+
+
+def new_hive_table(database: str, name: str, owner: str) -> HiveTable:
+    """A table without columns and parameters of its own."""
+    now = int(time.time())
+    return HiveTable(
+        tableName=name,
+        dbName=database,
+        owner=owner,
+        createTime=now,
+        lastAccessTime=now,
+        retention=2**31 - 1,
+        partitionKeys=[],
+        parameters={"EXTERNAL": "TRUE", "DO_NOT_UPDATE_STATS": "true"},
+        tableType="EXTERNAL_TABLE",
+    )
+
+
+def new_hive_view(database: str, name: str) -> HiveTable:
+    """A view without columns: unlike a table it makes no folder."""
+    view = new_hive_table(database, name, "iceberg-ops")
+    view.tableType, view.viewOriginalText, view.viewExpandedText, view.parameters = (
+        "VIRTUAL_VIEW",
+        "select 1",
+        "select 1",
+        {METADATA_LOCATION: "none"},
+    )
+    view.sd = StorageDescriptor(cols=[], serdeInfo=SerDeInfo(parameters={}), parameters={}, bucketCols=[], sortCols=[])
+    return view
+
+
+def set_metadata(table: HiveTable, location: str, metadata: TableMetadata, before: Mapping[str, str], expected: str | None) -> None:
+    """Record that the table's current metadata is ``metadata``, at ``location``. ``before`` are the table's former properties:
+    those that it no longer has are removed. ``expected`` is its former location, None for a new table."""
+    parameters: dict[str, str] = dict(table.parameters or {})
+    for key in before.keys() - metadata.properties.keys():
+        parameters.pop(_TRANSLATED.get(key, key), None)
+    for key, value in metadata.properties.items():
+        if key.lower() != OWNER:
+            parameters[_TRANSLATED.get(key, key)] = value
+    if metadata.table_uuid:
+        parameters["uuid"] = metadata.table_uuid
+    parameters |= {TABLE_TYPE: ICEBERG, METADATA_LOCATION: location}
+    if expected:
+        parameters[PREVIOUS_METADATA_LOCATION] = expected
+    is_for_hive = metadata.properties.get(ENGINE_ENABLED, "").lower() == "true"
+    parameters.pop("storage_handler", None)
+    if is_for_hive:
+        parameters["storage_handler"] = f"{_HANDLER}StorageHandler"
+    for key in ("current-snapshot-id", "current-snapshot-timestamp-ms", "current-snapshot-summary"):
+        parameters.pop(key, None)
+    for key in ("current-schema", "default-partition-spec", "default-sort-order"):
+        parameters.pop(key, None)
+    parameters |= _shown(metadata)
+    table.parameters = parameters
+    table.sd = _storage(metadata, is_for_hive)
+
+
+def _shown(metadata: TableMetadata) -> dict[str, str]:
+    """What the metadata says, in the form in which it is shown: what is too long for the metastore is left out."""
+    found = {"snapshot-count": str(len(metadata.snapshots)), "current-schema": _json(schema_to_dict(metadata.schema))}
+    if not metadata.spec.is_unpartitioned:
+        found["default-partition-spec"] = _json(spec_to_dict(metadata.spec))
+    if metadata.sort_order.fields:
+        found["default-sort-order"] = _json(sort_order_to_dict(metadata.sort_order))
+    if (snapshot := metadata.current_snapshot) is not None:
+        found["current-snapshot-id"] = str(snapshot.snapshot_id)
+        found["current-snapshot-timestamp-ms"] = str(snapshot.timestamp_ms)
+        found["current-snapshot-summary"] = _json({k: v for k, v in snapshot.summary.items() if k != "operation"})
+        found |= {name: snapshot.summary[key] for key, name in _STATISTICS.items() if key in snapshot.summary}
+    return {key: value for key, value in found.items() if len(value) <= MOST_CHARACTERS}
+
+
+def _storage(metadata: TableMetadata, is_for_hive: bool) -> StorageDescriptor:
+    if is_for_hive:
+        classes = (f"{_HANDLER}InputFormat", f"{_HANDLER}OutputFormat", f"{_HANDLER}SerDe")
+    else:
+        formats = "org.apache.hadoop.mapred.File"
+        classes = (f"{formats}InputFormat", f"{formats}OutputFormat", "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe")
+    return StorageDescriptor(
+        cols=[FieldSchema(name=f.name, type=hive_type(f.type), comment=f.doc) for f in metadata.schema.fields],
+        location=metadata.location,
+        inputFormat=classes[0],
+        outputFormat=classes[1],
+        serdeInfo=SerDeInfo(serializationLib=classes[2], parameters={}),
+        parameters={},
+        bucketCols=[],
+        sortCols=[],
+        compressed=False,
+        numBuckets=0,
+    )
+
+
+def hive_type(type_: IcebergType) -> str:
+    """The type's name in Hive (Java: ``HiveSchemaUtil``)."""
+    match type_:
+        case StructType():
+            return f"struct<{','.join(f'{f.name}:{hive_type(f.type)}' for f in type_.fields)}>"
+        case ListType():
+            return f"array<{hive_type(type_.element.type)}>"
+        case MapType():
+            return f"map<{hive_type(type_.key.type)},{hive_type(type_.value.type)}>"
+        case DecimalType():
+            return f"decimal({type_.precision},{type_.scale})"
+        case FixedType():
+            return "binary"
+    return _HIVE_TYPES.get(str(type_), "binary")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

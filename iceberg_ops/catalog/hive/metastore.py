@@ -1,0 +1,175 @@
+"""A thrift client of the Hive Metastore that says of each call whether it may have had an effect.
+
+The stubs are those of the package ``pymetastore``, generated from Hive's own interface definition. A connection is used by one call
+at a time; connections that are free wait in a pool. A call that gets no answer closes its connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from pymetastore.hive_metastore import ThriftHiveMetastore
+from pymetastore.hive_metastore.ttypes import (
+    AlreadyExistsException,
+    InvalidObjectException,
+    InvalidOperationException,
+    MetaException,
+    NoSuchLockException,
+    NoSuchObjectException,
+    UnknownDBException,
+)
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from iceberg_ops.catalog.pointer import NotAppliedError
+from iceberg_ops.errors import CatalogUnavailableError, OptionError
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT = 9083
+TIMEOUT_MS = 60_000
+"""How long a connection and each answer are waited for. Shorter than the time after which the metastore takes a lock away."""
+
+
+class Answer(Exception):
+    """The metastore refuses a call before it changes anything. The caller of ``Metastore.call`` handles it."""
+
+
+class NoSuchObject(Answer):
+    """There is no such table or database."""
+
+
+class ObjectExists(Answer):
+    """There is a table or database of the name."""
+
+
+class InvalidObject(Answer):
+    """A name, a type, or the change itself is not allowed."""
+
+
+class NoSuchLock(Answer):
+    """The lock was given back, or it ran out."""
+
+
+_ANSWERS: dict[type[TException], type[Answer]] = {
+    AlreadyExistsException: ObjectExists,
+    InvalidObjectException: InvalidObject,
+    InvalidOperationException: InvalidObject,
+    NoSuchLockException: NoSuchLock,
+    NoSuchObjectException: NoSuchObject,
+    UnknownDBException: NoSuchObject,
+}
+"""The stubs' exceptions cannot be changed, not even by a context manager that hands them on."""
+
+
+@dataclass(slots=True)
+class Metastore:
+    """The metastore at ``uri``: ``thrift://host:port``, several separated by commas. ``ugi``: user and groups
+    (``user:group1,group2``) for a metastore that asks for them. Safe to use from several threads. Raises OptionError."""
+
+    catalog: str
+    uri: str
+    ugi: str = ""
+    timeout_ms: int = TIMEOUT_MS
+    _addresses: list[tuple[str, int]] = field(init=False)
+    _free: list[_Connection] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._addresses = [_address(text) for text in self.uri.split(",") if text.strip()]
+        if not self._addresses:
+            raise OptionError("catalog property uri is empty: must be thrift://host:port")
+
+    def call(self, do: Callable[[ThriftHiveMetastore.Client], Any]) -> Any:
+        """What ``do`` gives for a client.
+
+        Raises NotAppliedError where no metastore was reached, CatalogUnavailableError where a change may have happened or not, and
+        an ``Answer`` where the metastore refuses the call."""
+        connection = self._opened()
+        try:
+            found = do(connection.client)
+        except TException as e:
+            if (answer := _ANSWERS.get(type(e))) is not None:
+                self._free.append(connection)
+                raise answer(_text(e)) from None
+            if isinstance(e, MetaException):
+                self._free.append(connection)
+            else:
+                connection.close()
+            raise CatalogUnavailableError(f"catalog {self.catalog}: {_text(e)}") from None
+        except OSError as e:
+            connection.close()
+            raise CatalogUnavailableError(f"catalog {self.catalog}: the Hive Metastore did not answer: {e}") from e
+        except BaseException:
+            connection.close()  # An answer that is not read belongs to no later call.
+            raise
+        self._free.append(connection)
+        return found
+
+    def _opened(self) -> _Connection:
+        while True:
+            try:
+                connection = self._free.pop()
+            except IndexError:
+                break
+            if connection.is_alive():
+                return connection
+            connection.close()
+        errors: list[str] = []
+        for host, port in self._addresses:
+            try:
+                return _Connection.to(host, port, self.timeout_ms, self.ugi)
+            except (TException, OSError) as e:
+                errors.append(f"{host}:{port}: {_text(e)}")
+        raise NotAppliedError(f"catalog {self.catalog}: no Hive Metastore is reached ({'; '.join(errors)})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    transport: TBufferedTransport
+    socket: TSocket
+    client: ThriftHiveMetastore.Client
+
+    @classmethod
+    def to(cls, host: str, port: int, timeout_ms: int, ugi: str) -> _Connection:
+        socket = TSocket(host, port)
+        socket.setTimeout(timeout_ms)
+        transport = TBufferedTransport(socket)
+        client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+        made = cls(transport, socket, client)
+        try:
+            transport.open()
+            if ugi:
+                user, _, groups = ugi.partition(":")
+                client.set_ugi(user, groups.split(","))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def is_alive(self) -> bool:
+        """False where the metastore has closed it while it was free."""
+        return bool(self.socket.isOpen())
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+def _address(text: str) -> tuple[str, int]:
+    try:
+        found = urlsplit(text.strip())
+        if found.scheme == "thrift" and found.hostname:
+            return found.hostname, found.port or DEFAULT_PORT
+    except ValueError:
+        pass  # A port that is no number: the same answer.
+    raise OptionError("catalog property uri of a Hive catalog must be thrift://host:port; several are separated by commas")
+
+
+def _text(e: BaseException) -> str:
+    """An exception of thrift as one line: what it says, else its name."""
+    return " ".join(str(getattr(e, "message", None) or e or type(e).__name__).split())
