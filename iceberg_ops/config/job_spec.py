@@ -26,12 +26,12 @@ from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, wi
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 
-CATALOG_TYPES = ("sql", "filesystem", "memory")
+CATALOG_TYPES = ("sql", "filesystem", "rest", "memory")
 
 
 class CatalogConfig(Document, frozen=True, kw_only=True):
-    """A catalog by name: ``type`` (sql, filesystem, memory) and its properties (``uri``, ``warehouse``, ...). Its ``repr`` shows
-    no secret, so no traceback does."""
+    """A catalog by name: ``type`` (sql, filesystem, rest, memory) and its properties (``uri``, ``warehouse``, ...). Its ``repr``
+    shows no secret, so no traceback does."""
 
     name: str
     type: str
