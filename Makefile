@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := iceberg_ops spark_jobs plugins dags demo tests $(wildcard benchmarks)
 ICEBERG_JAVA := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0,org.xerial:sqlite-jdbc:3.46.1.3,org.postgresql:postgresql:42.7.4
 IVY := build/ivy
+REST_JARS := build/jars/rest
 ONLY ?=
 DAYS ?=
 
@@ -21,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "error: no python3 on the PATH: install Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,hive,demo,oracles,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,hive,rest,demo,oracles,dev]'
 	@touch $@
 
 demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes
@@ -41,10 +42,14 @@ torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 
 	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
-jars: $(IVY)/.fetched  ## get Iceberg Java from Maven Central, for the tests that compare with it
+jars: $(IVY)/.fetched $(REST_JARS)/.fetched  ## get Iceberg Java and its REST server from Maven Central, for the tests that compare with them
 
 $(IVY)/.fetched: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/spark-submit --packages $(ICEBERG_JAVA) --conf spark.jars.ivy="$(CURDIR)/$(IVY)" tests/interop/__init__.py
+	@touch $@
+
+$(REST_JARS)/.fetched: tests/servers/rest/ivy.xml $(STAMP)
+	java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -ivy $< -cache build/jars/cache -retrieve '$(REST_JARS)/[artifact](-[classifier])-[revision].[ext]'
 	@touch $@
 
 interop: $(IVY)/.fetched  ## tables shared with Iceberg Java, both ways

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.servers.hive_metastore import HiveMetastore
     from tests.servers.postgresql import PostgreSQL
+    from tests.servers.rest.reference import ReferenceServer
 
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
@@ -116,6 +117,15 @@ def session() -> Iterator[SparkSession]:
     )
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReferenceServer]:
+    """Iceberg's own REST adapter, the one of this process; a test takes a catalog of its own in it (``new_name``)."""
+    from tests.servers.rest.reference import reference_server
+
+    with reference_server(tmp_path_factory.mktemp("rest")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

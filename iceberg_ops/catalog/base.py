@@ -14,31 +14,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.catalog.dropping import WITHOUT_PURGE, drop_with_files
 from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
-from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
-from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, nothing_published, state_if_interrupted, unknown_once_tried
-from iceberg_ops.catalog.second_catalogs import forbid_second_catalog
-from iceberg_ops.config.properties import GC_ENABLED
-from iceberg_ops.deletion.gate import NOTHING, Deletion, KeptFile
+from iceberg_ops.catalog.outcomes import Tried, nothing_published, unknown_once_tried
+from iceberg_ops.deletion.gate import NOTHING, Deletion
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
-from iceberg_ops.deletion.notes import purge_noted
-from iceberg_ops.deletion.purge import purge as purge_files
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
     CommitFailedError,
     CorruptTableError,
-    GcDisabledError,
-    IcebergOpsError,
-    MachineLimitError,
     NoSuchNamespaceError,
     NoSuchTableError,
-    RetryableError,
-    UnsupportedError,
-    ValidationError,
 )
-from iceberg_ops.io.file_io import DeleteFailure, FileIO
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative
 from iceberg_ops.serde.json.stored_form import check_can_be_stored
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
@@ -77,7 +67,7 @@ def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
     return CommitFailedError(f"table {'.'.join(identifier)} changed while it was being dropped: look at it and drop it again")
 
 
-def _check_same_table(table: Table, current: Table) -> None:
+def check_same_table(table: Table, current: Table) -> None:
     """Prevents a commit to another table that took the name meanwhile, whatever the commit itself requires."""
     if (why := difference(table, current)) is not None:
         raise CommitFailedError(f"table {'.'.join(table.identifier[1:])} is another one now: {why}")
@@ -92,7 +82,7 @@ def metadata_version(location: str) -> int:
 class BaseCatalog(ABC):
     """A catalog whose tables are found by the location of their current metadata file."""
 
-    _WAY_OUT: ClassVar[str] = "Drop it without purge: then only the name goes"
+    _WAY_OUT: ClassVar[str] = WITHOUT_PURGE
     """What to do where a table cannot be dropped with its files."""
     _PURGES_FOLDER: ClassVar[bool] = False
     """Whether a purge deletes whatever lies in the table's folder."""
@@ -219,7 +209,7 @@ class BaseCatalog(ABC):
             return self._created(identifier, created)
         with nothing_published(f"{what} could not be read"):
             location, current = self._current(identifier, table)
-        _check_same_table(table, self._table(identifier, current, location))
+        check_same_table(table, self._table(identifier, current, location))
         with nothing_published(f"{what} could not be changed"):
             updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
             if updated is current:
@@ -241,36 +231,15 @@ class BaseCatalog(ABC):
             return NOTHING
         location, metadata = self._current(identifier)
         table = self._table(identifier, metadata, location)
-        if not GC_ENABLED.of(table.properties):
-            raise GcDisabledError(
-                f"cannot drop table {table.name} with its files: gc.enabled is false, because other tables may have them. Set the "
-                "property to true first where none has; files that were imported from elsewhere stay in any case"
-            )
-        folders = self._own_folders(table)
-        forbid_second_catalog(cast("Catalog", self), table, shares_folder=self._PURGES_FOLDER)
-        files = self._files_of(table)
-        try:
-            claimed = claims_of_all(cast("Catalog", self), table, folders) if files else None
-        except (RetryableError, MachineLimitError):
-            raise  # Nothing is changed yet, and another try may find out.
-        except ValidationError as e:
-            raise UnsupportedError(
-                f"not supported: dropping table {table.name} with its files, because {e} and needs them. {self._WAY_OUT}"
-            ) from e
-        except IcebergOpsError as e:
-            log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
-            claimed = None
-        if claimed is None:
-            self._forget(identifier, location)
-            return Deletion(kept=tuple(KeptFile(file, "its owners cannot be told") for file in files))
-        with state_if_interrupted(dropped_in_part(table.identifier)) as happened, purge_noted(table, folders) as note:
-            self._forget(identifier, location)
-            happened()
-            try:
-                return purge_files(table, files, folders, claimed, note)
-            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
-                log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
-                return Deletion(failures=tuple(DeleteFailure(file, str(e)) for file in files))
+        return drop_with_files(
+            cast("Catalog", self),
+            table,
+            forget=lambda: self._forget(identifier, location),
+            folders=self._own_folders(table),
+            files_of=lambda: self._files_of(table),
+            shares_folder=self._PURGES_FOLDER,
+            way_out=self._WAY_OUT,
+        )
 
     # for subclasses
 

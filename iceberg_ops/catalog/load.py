@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.near_names import did_you_mean
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, RuntimeMissingError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 
@@ -21,7 +22,7 @@ def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
             f"catalog {config.name}: type {config.type!r} is not known{did_you_mean(config.type, _KINDS)}: must be one of "
             f"{', '.join(sorted(_KINDS))}"
         ) from None
-    return build(config, io or load_file_io(config.properties))
+    return build(config, io)
 
 
 def _required(config: CatalogConfig, key: str) -> str:
@@ -31,27 +32,46 @@ def _required(config: CatalogConfig, key: str) -> str:
     return value
 
 
-def _memory(config: CatalogConfig, io: FileIO) -> Catalog:
+def _io(config: CatalogConfig, io: FileIO | None) -> FileIO:
+    return load_file_io(config.properties) if io is None else io
+
+
+@contextmanager
+def _needs(config: CatalogConfig, *packages: str) -> Iterator[None]:
+    """Name the extra where one of the packages is not installed. Raises RuntimeMissingError."""
+    try:
+        yield
+    except ModuleNotFoundError as e:
+        if (package := (e.name or "").partition(".")[0]) not in packages:
+            raise
+        raise RuntimeMissingError(
+            f"catalog {config.name} (type {config.type}) needs the package {package}, which is not installed: "
+            f"pip install 'iceberg-ops[{config.type}]'"
+        ) from None
+
+
+def _memory(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.memory import MemoryCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return MemoryCatalog(config.name, io, warehouse=config.properties.get("warehouse", "memory://warehouse"))
+    return MemoryCatalog(config.name, _io(config, io), warehouse=config.properties.get("warehouse", "memory://warehouse"))
 
 
-def _file_system(config: CatalogConfig, io: FileIO) -> Catalog:
+def _file_system(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return FileSystemCatalog(config.name, io, warehouse=_required(config, "warehouse"))
+    return FileSystemCatalog(config.name, _io(config, io), warehouse=_required(config, "warehouse"))
 
 
-def _sql(config: CatalogConfig, io: FileIO) -> Catalog:
+def _sql(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.sql import SqlCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return SqlCatalog(config.name, _required(config, "uri"), io, warehouse=config.properties.get("warehouse"))
+    return SqlCatalog(config.name, _required(config, "uri"), _io(config, io), warehouse=config.properties.get("warehouse"))
 
 
-def _hive(config: CatalogConfig, io: FileIO) -> Catalog:
-    from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog  # noqa: PLC0415 - a back-end chosen by name
-    from iceberg_ops.catalog.hive.metastore import Metastore  # noqa: PLC0415 - a back-end chosen by name
+def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:
+    with _needs(config, "pymetastore", "thrift"):
+        from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog  # noqa: PLC0415 - a back-end chosen by name
+        from iceberg_ops.catalog.hive.metastore import Metastore  # noqa: PLC0415 - a back-end chosen by name
 
     properties = config.properties
     if properties.get("hive.kerberos-authentication", "false").lower() == "true":
@@ -60,12 +80,21 @@ def _hive(config: CatalogConfig, io: FileIO) -> Catalog:
         )
     metastore = Metastore(config.name, _required(config, "uri"), properties.get("ugi", ""))
     locks = properties.get("engine.hive.lock-enabled", properties.get("iceberg.engine.hive.lock-enabled", "true")).lower() == "true"
-    return HiveCatalog(config.name, metastore, io, warehouse=properties.get("warehouse"), locks=locks)
+    return HiveCatalog(config.name, metastore, _io(config, io), warehouse=properties.get("warehouse"), locks=locks)
 
 
-_KINDS: Mapping[str, Callable[[CatalogConfig, FileIO], Catalog]] = {
+def _rest(config: CatalogConfig, io: FileIO | None) -> Catalog:
+    """What reaches the files is also the server's to say."""
+    with _needs(config, "httpx"):
+        from iceberg_ops.catalog.rest.rest_catalog import RestCatalog  # noqa: PLC0415 - a back-end chosen by name
+
+    return RestCatalog(config.name, config.properties, io)
+
+
+_KINDS: Mapping[str, Callable[[CatalogConfig, FileIO | None], Catalog]] = {
     "memory": _memory,
     "filesystem": _file_system,
-    "sql": _sql,
     "hive": _hive,
+    "rest": _rest,
+    "sql": _sql,
 }

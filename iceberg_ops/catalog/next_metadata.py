@@ -42,10 +42,23 @@ def next_metadata(
     metadata_location: str,
 ) -> TableMetadata:
     """``current`` with ``updates`` applied; ``current`` itself where they change nothing. Raises CommitFailedError."""
+    return next_commit(current, requirements, updates, now_ms=now_ms, metadata_location=metadata_location)[0]
+
+
+def next_commit(
+    current: TableMetadata,
+    requirements: Sequence[TableRequirement],
+    updates: Sequence[TableUpdate],
+    *,
+    now_ms: int,
+    metadata_location: str,
+) -> tuple[TableMetadata, tuple[TableUpdate, ...]]:
+    """The same, with all updates that make it: those that record folders are among them, for a server that applies updates itself.
+    Raises CommitFailedError."""
     for requirement in requirements:
         requirement.check(current)
     if not updates:
-        return current
+        return current, ()
     _check_new_snapshots(current, updates)
     _check_removed_snapshots(current, updates)
     now_ms = max(now_ms, current.last_updated_ms)
@@ -56,7 +69,7 @@ def next_metadata(
     for update in updates:
         if isinstance(update, AddSnapshot):
             _check_schema_and_specs(updated, update)
-    return updated
+    return updated, tuple(updates)
 
 
 def _check_new_snapshots(current: TableMetadata, updates: Sequence[TableUpdate]) -> None:

@@ -75,8 +75,13 @@ def is_secret(name: str) -> bool:
 
 
 def is_secret_setting(name: str, value: str) -> bool:
-    """Whether a property is a secret by its name. ``token-refresh-enabled=true`` is none, nor are numbers about a secret."""
-    if value.lower() in _BOOLEANS or not is_secret(name):
+    """Whether a property is a secret by its name. ``token-refresh-enabled=true`` is none, nor are numbers about a secret. A header
+    of a REST catalog may be one whatever it is called."""
+    if value.lower() in _BOOLEANS:
+        return False
+    if name.startswith("header."):
+        return True
+    if not is_secret(name):
         return False
     return _NUMBER.fullmatch(value) is None or not _is_measure(name)
 

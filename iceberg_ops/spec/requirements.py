@@ -3,8 +3,7 @@
 Requirements are the catalog's business: ``check`` raises CommitFailedError, and the committer then refreshes and tries again.
 
 ``AssertRetention``, ``AssertNoRun``, ``AssertProperty``, ``AssertSameRef`` and ``AssertSameHeads`` are this package's own and have
-no JSON form. A catalog whose server takes only the REST specification's requirements can check them on the metadata that it loads
-right before the swap, not in the swap.
+no JSON form. A REST catalog checks them on the metadata that it loads right before the swap, not in the swap.
 """
 
 from __future__ import annotations

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.data.writing.delete_files import write_equality_deletes, write_position_deletes
 from iceberg_ops.data.writing.row_deletes import write_row_deletes
-from iceberg_ops.errors import OptionError, UnsupportedError
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.builders import data_file
 from tests.data.files import new_io, read, write, write_context
 
 SCHEMA = Schema.of(NestedField(1, "id", LONG, True))
-
-
-def test_a_rest_catalog_is_not_known() -> None:
-    """REST-01, REST-07..11"""
-    with pytest.raises(OptionError, match="type 'rest' is not known: must be one of filesystem, memory, sql"):
-        load_catalog(CatalogConfig(name="c", type="rest", properties={"uri": "https://catalog"}))
 
 
 def test_orc_files_are_read_and_not_written() -> None:

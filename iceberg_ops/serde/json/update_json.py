@@ -1,8 +1,7 @@
 """Table updates and requirements <-> JSON, as the REST catalog specification names them (TableUpdate, TableRequirement).
 
 Every update and requirement comes back equal. Reading raises CorruptTableError for a malformed object and UnsupportedError for an
-action or requirement that this package does not know. No catalog of this package speaks it yet: it is the body of a REST catalog's
-commit.
+action or requirement that this package does not know. It is the body of a REST catalog's commit (``catalog.rest``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,156 @@
+"""What a server's answer means: done, certainly refused, or not known.
+
+A change counts as refused only by an answer that a server gives before it has changed anything: a status of 400 to 499 (but 408 and
+499, which gateways give for a request that is still being worked on), 501, a redirect, and 503 with a ``Retry-After``, which the
+specification says a change may be repeated after. Every other answer, and none, leaves a change in doubt. An error that names
+``CommitStateUnknownException`` does so whatever its status.
+
+What is missing is believed only where the server says it in the form of the specification: a gateway's own 404 is no word of a
+table, and who takes a table for gone may delete its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.errors import (
+    BadInputError,
+    CatalogUnavailableError,
+    CorruptTableError,
+    IcebergOpsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TerminalError,
+    UnsupportedError,
+)
+from iceberg_ops.serde.json.json_objects import parse_json
+
+_LONGEST_TEXT = 300
+_UNKNOWN_TYPE = "CommitStateUnknownException"
+_IN_DOUBT = frozenset({408, 499})
+_ABOUT_THE_SERVER = ("warehouse", "catalog", "project", "route", "endpoint", "prefix")
+"""In the type of a 404, what is missing is none of the tables and namespaces."""
+
+
+class NotSentError(CatalogUnavailableError):
+    """The request certainly did not reach the server."""
+
+
+class NoAnswerError(CatalogUnavailableError):
+    """The request may have reached the server, and there is no answer that says what it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``text`` and ``kind`` (the type) are those of an error, without secrets; ``kind`` is empty where the body is no error of the
+    specification. ``headers`` by their names in small letters."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    text: str = ""
+    kind: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_in_form(self) -> bool:
+        """Whether a refusal is in the form of the specification."""
+        return bool(self.kind)
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it is certain that nothing was changed."""
+        if self.kind == _UNKNOWN_TYPE:
+            return False
+        if self.status == 503:
+            return self.retry_after_s is not None
+        return (300 <= self.status < 500 and self.status not in _IN_DOUBT) or self.status == 501
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """Seconds that the server asks to wait; None: it does not."""
+        text = self.headers.get("retry-after", "").strip()
+        if (seconds := count_of(text)) is not None:
+            return float(seconds)
+        try:
+            then = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+    def document(self, what: str) -> Any:
+        """The JSON of a success. Raises NoAnswerError: a gateway may have answered."""
+        try:
+            return parse_json(self.body, f"the answer of the server to {what}")
+        except CorruptTableError as e:
+            raise NoAnswerError(str(e)) from None
+
+    def __str__(self) -> str:
+        return f"{self.status}{f' {self.kind}' if self.kind else ''}{f': {self.text}' if self.text else ''}"
+
+
+def error_fields(body: bytes) -> tuple[str, str]:
+    """Message and type of an error's body. Of one that is not in the form of the specification the type is empty; OAuth's form and
+    plain text give a message all the same."""
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _shortened(body.decode("utf-8", "replace")), ""
+    error = document.get("error") if isinstance(document, dict) else None
+    if isinstance(error, dict):
+        return _shortened(str(error.get("message") or "")), str(error.get("type") or "an error without a type")
+    if isinstance(error, str):
+        return _shortened(f"{error}: {document.get('error_description') or ''}".rstrip(": ")), ""
+    return _shortened(body.decode("utf-8", "replace")), ""
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
+
+
+def refusal(catalog: str, what: str, answer: Answer, missing: IcebergOpsError | None = None) -> IcebergOpsError:
+    """The error of an answer that is no success and has no meaning of its own for ``what`` ("loading table ns.t"). ``missing``:
+    what a 404 means, unless its type says it."""
+    said = f"catalog {catalog}: {what} was refused ({answer})"
+    match answer.status:
+        case 404 if answer.is_in_form:
+            return _missing(said, answer, missing)
+        case 404 | 408 | 410 | 429 | 499:
+            return CatalogUnavailableError(said)
+        case 400 | 422:
+            return BadInputError(said)
+        case 401 | 419:
+            return TerminalError(f"{said}: the server does not take what proves who asks (token, credential, keys, header.*)")
+        case 403:
+            return TerminalError(f"{said}: the server does not allow it to whom it takes this client for")
+        case 405 | 406 | 501:
+            return UnsupportedError(f"not supported by the server: {said}")
+        case status if status >= 500:
+            return CatalogUnavailableError(said)
+        case status if 300 <= status < 400:
+            return TerminalError(f"{said}: redirects are not followed; set the property uri to where the catalog is")
+    return TerminalError(said)
+
+
+def _missing(said: str, answer: Answer, missing: IcebergOpsError | None) -> IcebergOpsError:
+    kind = answer.kind.lower()
+    if kind == "notfoundexception":
+        return CorruptTableError(f"{said}: a file of the table is missing")
+    if any(word in kind for word in _ABOUT_THE_SERVER):
+        return TerminalError(f"{said}: check the properties uri, warehouse and prefix")
+    if "namespace" in kind:
+        return missing if isinstance(missing, NoSuchNamespaceError) else NoSuchNamespaceError(said)
+    if missing is not None:
+        return missing
+    return NoSuchTableError(said)

@@ -1,0 +1,118 @@
+"""How a client proves who asks: by nothing, a token, a credential that is exchanged for tokens, a password, or a signature."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import httpx
+
+from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
+from iceberg_ops.catalog.rest.oauth2 import DEFAULT_SCOPE, AskForToken, ClientCredentials, TokenRequest
+from iceberg_ops.catalog.rest.settings import checked_uri
+from iceberg_ops.catalog.rest.sigv4 import AwsKeys, SigV4
+from iceberg_ops.errors import OptionError
+
+AUTH_TYPE = "rest.auth.type"
+SIGV4_ENABLED = "rest.sigv4-enabled"
+_TYPES = ("none", "basic", "oauth2", "sigv4")
+
+
+class Authorization(Protocol):
+    """Safe to use from several threads."""
+
+    def sign(self, request: httpx.Request) -> None:
+        """Add what proves who asks. Raises CatalogUnavailableError and TerminalError where that cannot be had: nothing is sent."""
+        ...
+
+    def renew(self, refused: httpx.Request) -> bool:
+        """After a 401: whether ``sign`` has something other than what ``refused`` was signed with."""
+        ...
+
+
+class Anonymous:
+    """Nothing is added; headers that are configured go with every request all the same."""
+
+    def sign(self, request: httpx.Request) -> None:
+        """Nothing."""
+
+    def renew(self, refused: httpx.Request) -> bool:
+        return False
+
+
+class FixedHeader:
+    """The same ``Authorization`` every time: a token that somebody else renews, or a password."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def sign(self, request: httpx.Request) -> None:
+        request.headers["Authorization"] = self._value
+
+    def renew(self, refused: httpx.Request) -> bool:
+        return False
+
+
+def authorization_of(
+    properties: Mapping[str, str],
+    uri: str,
+    secrets: KnownSecrets,
+    ask_for_token: AskForToken,
+    environment: Mapping[str, str],
+    clock: Callable[[], float],
+) -> Authorization:
+    """What a catalog's properties say. ``clock`` gives seconds. Raises OptionError."""
+    match kind := _type_of(properties):
+        case "none":
+            return Anonymous()
+        case "basic":
+            user, password = _given(properties, "rest.auth.basic.username"), _given(properties, "rest.auth.basic.password")
+            proof = base64.b64encode(f"{user}:{password}".encode()).decode()
+            secrets.add("password", proof)
+            return FixedHeader(f"Basic {proof}")
+        case "sigv4":
+            return SigV4(
+                AwsKeys.of(properties, environment),
+                service=properties.get("rest.signing-name", "execute-api"),
+                region=_region(properties, environment),
+            )
+    if credential := properties.get("credential"):
+        request = TokenRequest(
+            address=checked_uri("oauth2-server-uri", properties.get("oauth2-server-uri") or f"{uri}/v1/oauth/tokens"),
+            credential=credential,
+            scope=properties.get("scope", DEFAULT_SCOPE),
+            audience=properties.get("audience"),
+            resource=properties.get("resource"),
+        )
+        return ClientCredentials(request, ask_for_token, secrets, clock)
+    if token := properties.get("token"):
+        return FixedHeader(f"Bearer {token}")
+    raise OptionError(f"catalog property {AUTH_TYPE} is {kind!r}: it needs the property token or credential")
+
+
+def _type_of(properties: Mapping[str, str]) -> str:
+    has_signature = properties.get(SIGV4_ENABLED, "false").lower() == "true"
+    has_token = any(properties.get(name) for name in ("token", "credential"))
+    if has_signature and has_token:
+        raise OptionError(f"catalog properties {SIGV4_ENABLED} and token or credential were given: choose one")
+    kind = properties.get(AUTH_TYPE, "sigv4" if has_signature else "oauth2" if has_token else "none")
+    if kind not in _TYPES:
+        raise OptionError(f"catalog property {AUTH_TYPE} is {kind!r}: must be one of {', '.join(_TYPES)}")
+    return kind
+
+
+def _given(properties: Mapping[str, str], name: str) -> str:
+    if value := properties.get(name):
+        return value
+    raise OptionError(f"catalog property {AUTH_TYPE} is 'basic': it needs the property {name}")
+
+
+def _region(properties: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    named = (properties.get("rest.signing-region"), properties.get("client.region"))
+    found = next(filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"))), None)
+    if found is None:
+        raise OptionError(
+            f"catalog property {SIGV4_ENABLED} needs a region: set rest.signing-region, or AWS_REGION in the environment"
+        )
+    return found

@@ -1,0 +1,135 @@
+"""A commit as the server is asked for it: the requirements that it can check, and the updates in the order in which it applies
+them.
+
+The specification has requirements for refs and ids, not for all that a commit of this package is decided on (``spec.requirements``:
+no other run, the same retention, the same properties). Those are checked on the state that is loaded right before, and as far as
+the server can hold that state in place, it is asked to: where the heads of refs matter, each head is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from iceberg_ops.serde.json.partition_json import spec_to_dict
+from iceberg_ops.serde.json.schema_json import schema_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.update_json import requirement_to_dict, update_to_dict
+from iceberg_ops.spec.requirements import (
+    AssertCreate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertRefSnapshotId,
+    AssertRetention,
+    AssertSameHeads,
+    AssertSameRef,
+    AssertTableUUID,
+    TableRequirement,
+)
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import (
+    LAST_ADDED,
+    AddPartitionSpec,
+    AddSchema,
+    AddSnapshot,
+    AddSortOrder,
+    AssignUUID,
+    RemoveSnapshots,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetLocation,
+    SetProperties,
+    SetSnapshotRef,
+    TableUpdate,
+    UpgradeFormatVersion,
+)
+
+_OF_SERVERS = (
+    AssertCreate,
+    AssertTableUUID,
+    AssertRefSnapshotId,
+    AssertLastAssignedFieldId,
+    AssertCurrentSchemaId,
+    AssertLastAssignedPartitionId,
+    AssertDefaultSpecId,
+    AssertDefaultSortOrderId,
+)
+
+
+def server_requirements(
+    current: TableMetadata, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]
+) -> tuple[TableRequirement, ...]:
+    """What the server is to check of ``requirements``, which hold of ``current``: the same table, and that the refs stand that
+    these or a removal of snapshots depend on. Each once."""
+    found: list[TableRequirement] = [AssertTableUUID(current.table_uuid)] if current.table_uuid else []
+    found += [r for r in requirements if isinstance(r, _OF_SERVERS)]
+    if any(isinstance(r, AssertRetention | AssertSameHeads) for r in requirements) or any(
+        isinstance(u, RemoveSnapshots) for u in updates
+    ):
+        found += (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in current.refs.items())
+    for same in requirements:
+        if isinstance(same, AssertSameRef):
+            found.append(AssertRefSnapshotId(same.ref, None if same.seen is None else same.seen.snapshot_id))
+    return tuple(dict.fromkeys(found))
+
+
+def commit_body(identifier: Sequence[str], requirements: Iterable[TableRequirement], updates: Iterable[TableUpdate]) -> Any:
+    """The body of ``POST .../tables/{table}``. Raises UnsupportedError."""
+    return {
+        "identifier": name_of(identifier),
+        "requirements": [requirement_to_dict(r) for r in requirements],
+        "updates": [update_to_dict(u) for u in updates],
+    }
+
+
+def name_of(identifier: Sequence[str]) -> dict[str, Any]:
+    """A table's name in a body."""
+    return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
+
+
+def creation_body(name: str, metadata: TableMetadata, location: str | None, properties: Mapping[str, str]) -> dict[str, Any]:
+    """The body of ``POST .../tables`` for a table of ``metadata``; ``location`` None: the server finds its place. ``properties``
+    are sent as they were given, with the format version among them."""
+    found = {
+        "name": name,
+        "location": location,
+        "schema": schema_to_dict(metadata.schema),
+        "partition-spec": spec_to_dict(metadata.spec),
+        "write-order": sort_order_to_dict(metadata.sort_order),
+        "stage-create": False,
+        "properties": dict(properties),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def creation(staged: TableMetadata) -> tuple[TableUpdate, ...]:
+    """Updates that make an empty table of ``staged`` (which a server has staged), in the order that Iceberg Java sends."""
+    return (
+        AssignUUID(staged.table_uuid),
+        UpgradeFormatVersion(staged.format_version),
+        AddSchema(staged.schema),
+        SetCurrentSchema(LAST_ADDED),
+        AddPartitionSpec(staged.spec),
+        SetDefaultSpec(LAST_ADDED),
+        AddSortOrder(staged.sort_order),
+        SetDefaultSortOrder(LAST_ADDED),
+        SetLocation(staged.location),
+        SetProperties(dict(staged.properties)),
+    )
+
+
+def added_snapshots(updates: Iterable[TableUpdate]) -> frozenset[int]:
+    """Ids of the snapshots that a commit adds, and does not take away again."""
+    removed = {i for u in updates if isinstance(u, RemoveSnapshots) for i in u.snapshot_ids}
+    return frozenset(u.snapshot.snapshot_id for u in updates if isinstance(u, AddSnapshot)) - removed
+
+
+def can_happen_once(requirements: Iterable[TableRequirement], updates: Sequence[TableUpdate]) -> bool:
+    """Whether a second request for the same commit is refused once the first was carried out: it moves a ref from where it was."""
+    added = added_snapshots(updates)
+    moved = {u.ref_name for u in updates if isinstance(u, SetSnapshotRef) and u.ref.snapshot_id in added}
+    return any(isinstance(r, AssertRefSnapshotId) and r.ref in moved for r in requirements)

@@ -1,0 +1,166 @@
+"""Asking the server: one request and its answer, asked again where that changes nothing twice.
+
+Reads are asked again after any failure that may pass. A change is asked again only where the first request was certainly not
+carried out: it did not reach the server, the server says 429, or 503 with a ``Retry-After``. What it cannot know, it says:
+``NotSentError`` and ``NoAnswerError`` are two things. After a 401 or 419 what proves who asks is renewed, once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from iceberg_ops import __version__
+from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, error_fields
+from iceberg_ops.catalog.rest.authorization import Anonymous, Authorization
+from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
+from iceberg_ops.errors import BadInputError, CatalogUnavailableError, TerminalError
+
+ATTEMPTS = 4
+LONGEST_WAIT_S = 60.0
+"""A server that asks to wait longer is not available."""
+_EXPIRED = (401, 419)
+_READS = ("GET", "HEAD")
+_MAY_PASS = frozenset({408, 429, 500, 502, 503, 504})
+_NOT_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+)
+
+
+class Connection:
+    """Safe to use from several threads. ``catalog`` is the name for messages."""
+
+    def __init__(
+        self,
+        catalog: str,
+        client: httpx.Client,
+        secrets: KnownSecrets,
+        *,
+        authorization: Authorization | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._catalog, self._client, self._secrets, self._sleep = catalog, client, secrets, sleep
+        self._authorization = authorization or Anonymous()
+
+    def authorized(self, authorization: Authorization) -> Connection:
+        """The same, for requests that prove who asks."""
+        return Connection(self._catalog, self._client, self._secrets, authorization=authorization, sleep=self._sleep)
+
+    def ask(
+        self,
+        method: str,
+        address: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        form: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """``body`` is sent as JSON, or ``form`` as one. Raises NotSentError, NoAnswerError, and TerminalError and BadInputError for
+        what cannot be sent; every answer is given back, also a refusal."""
+        content, kind = _content(body, form)
+        renewed = False
+        attempt = 0
+        while True:
+            attempt += 1
+            request = self._client.build_request(
+                method, _with(address, params), content=content, headers={**(headers or {}), **kind}
+            )
+            try:
+                answer = self._once(request)
+            except (NotSentError, NoAnswerError) as e:
+                if attempt >= ATTEMPTS or (isinstance(e, NoAnswerError) and method not in _READS):
+                    raise
+                self._sleep(_pause_s(attempt))
+                continue
+            if answer.status in _EXPIRED and not renewed and self._authorization.renew(request):
+                renewed, attempt = True, attempt - 1
+                continue
+            wait = _wait_s(method, answer, attempt)
+            if wait is None:
+                return answer
+            self._sleep(wait)
+
+    def _once(self, request: httpx.Request) -> Answer:
+        self._sign(request)
+        with self._named_failures(request):
+            found = self._client.send(request)
+            text, kind = ("", "") if found.is_success else error_fields(found.content)
+            headers = {name.lower(): value for name, value in found.headers.items()}
+            return Answer(found.status_code, headers, found.content, self._secrets.hide(text), kind)
+
+    def _sign(self, request: httpx.Request) -> None:
+        """Where no proof can be had, nothing is sent: what a token server did with its own request is no matter here."""
+        try:
+            self._authorization.sign(request)
+        except (NotSentError, NoAnswerError) as e:
+            raise CatalogUnavailableError(str(e)) from None
+
+    @contextmanager
+    def _named_failures(self, request: httpx.Request) -> Iterator[None]:
+        where = f"catalog {self._catalog} at {request.url.scheme}://{request.url.netloc.decode()}"
+        try:
+            yield
+        except _NOT_SENT as e:
+            raise NotSentError(f"{where} was not reached: {self._reason(e)}") from None
+        except (httpx.LocalProtocolError, httpx.UnsupportedProtocol) as e:
+            raise TerminalError(f"{where}: the request cannot be sent: {self._reason(e)}") from None
+        except httpx.HTTPError as e:
+            raise NoAnswerError(f"{where} gave no answer to {request.method}: {self._reason(e)}") from None
+
+    def _reason(self, error: Exception) -> str:
+        return self._secrets.hide(f"{type(error).__name__} {error}".strip())
+
+
+def _with(address: str, params: Mapping[str, str] | None) -> str:
+    """A space is ``%20``: signatures and servers differ about ``+``."""
+    query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in (params or {}).items())
+    return f"{address}?{query}" if query else address
+
+
+def _content(body: Any, form: Mapping[str, str] | None) -> tuple[bytes | None, dict[str, str]]:
+    if form is not None:
+        return str(httpx.QueryParams(dict(form))).encode(), {"Content-Type": "application/x-www-form-urlencoded"}
+    if body is None:
+        return None, {}
+    try:
+        return msgspec.json.encode(body), {"Content-Type": "application/json"}
+    except UnicodeEncodeError:
+        raise BadInputError("a name or text is no Unicode (half of a surrogate pair): nothing was sent") from None
+
+
+def _pause_s(attempt: int) -> float:
+    return float(0.1 * 2**attempt)
+
+
+def _wait_s(method: str, answer: Answer, attempt: int) -> float | None:
+    """Seconds until the request is sent again; None: the answer counts."""
+    may_repeat = answer.status in _MAY_PASS if method in _READS else answer.status in (429, 503) and answer.is_refusal
+    wait = _pause_s(attempt) if answer.retry_after_s is None else answer.retry_after_s
+    return wait if may_repeat and attempt < ATTEMPTS and wait <= LONGEST_WAIT_S else None
+
+
+def new_client(
+    headers: Mapping[str, str],
+    timeouts_s: tuple[float, float],
+    transport: httpx.BaseTransport | None = None,
+) -> httpx.Client:
+    """A client that keeps connections for five seconds: servers close idle ones later, so a change is not lost to one that is just
+    being closed. Proxies and certificates are those of the environment (``HTTPS_PROXY``, ``SSL_CERT_FILE``)."""
+    connect, answer = timeouts_s
+    return httpx.Client(
+        headers={"User-Agent": f"iceberg-ops/{__version__}", "Accept": "application/json", **headers},
+        timeout=httpx.Timeout(answer, connect=connect),
+        limits=httpx.Limits(max_connections=32, keepalive_expiry=5.0),
+        transport=transport,
+        follow_redirects=False,
+    )

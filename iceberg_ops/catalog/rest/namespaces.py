@@ -1,0 +1,157 @@
+"""Namespaces of a REST catalog, and what lies in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.names import check_new_names, shown
+from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
+from iceberg_ops.catalog.rest.addresses import Addresses
+from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, refusal
+from iceberg_ops.catalog.rest.connection import Connection
+from iceberg_ops.catalog.rest.settings import Settings
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    BadInputError,
+    CommitStateUnknownError,
+    CorruptTableError,
+    IcebergOpsError,
+    NoSuchNamespaceError,
+)
+from iceberg_ops.serde.json.json_objects import JsonObject, as_list, as_text, as_text_map
+
+log = logging.getLogger(__name__)
+
+_MOST_PAGES = 100_000
+
+
+class RestNamespaces:
+    """Safe to use from several threads."""
+
+    def __init__(self, catalog: str, connection: Connection, addresses: Addresses, settings: Settings) -> None:
+        self._catalog, self._connection, self._addresses, self._settings = catalog, connection, addresses, settings
+
+    def tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        """See ``Catalog.list_tables``."""
+        self._check_name(namespace)
+        what, missing = f"listing tables of {shown(namespace)}", self._no_namespace(namespace)
+        items = self._pages(self._addresses.tables(namespace), "identifiers", what, {}, missing)
+        return sorted({(*namespace, JsonObject(item, "an identifier").get("name", as_text)) for item in items})
+
+    def children(self, parent: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """See ``Catalog.list_namespaces``."""
+        if parent and not self._addresses.can_name(parent):
+            return []
+        what, depth = f"listing namespaces{f' of {shown(parent)}' if parent else ''}", len(parent)
+        params = {"parent": self._addresses.joined(parent)} if parent else {}
+        try:
+            items = self._pages(self._addresses.namespaces, "namespaces", what, params, self._no_namespace(parent))
+            found = [tuple(as_text(level, "a level") for level in as_list(item, "a namespace")) for item in items]
+        except NoSuchNamespaceError:
+            return []
+        return sorted({n[: depth + 1] for n in found if n[:depth] == parent and len(n) > depth})
+
+    def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: NoSuchNamespaceError) -> Iterator[Any]:
+        """The items of every page. Raises CorruptTableError where a server gives the same page token again."""
+        size = self._settings.page_size
+        paging = {} if size is None else {"pageToken": "", "pageSize": str(size)}
+        seen: set[str] = set()
+        for _ in range(_MOST_PAGES):
+            answer = self._connection.ask("GET", address, params={**params, **paging})
+            if not answer.is_success:
+                raise refusal(self._catalog, what, answer, missing)
+            found = JsonObject(answer.document(what), f"the answer of the server to {what}")
+            yield from found.maybe(key, as_list) or ()
+            token = found.maybe("next-page-token", as_text)
+            if not token:
+                return
+            if token in seen:
+                raise CorruptTableError(f"catalog {self._catalog}: {what}: the server gives a page token for the second time")
+            seen.add(token)
+            paging = {**paging, "pageToken": token}
+
+    def properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        """See ``Catalog.namespace_properties``."""
+        self._check_name(namespace)
+        what = f"loading namespace {shown(namespace)}"
+        answer = self._connection.ask("GET", self._addresses.namespace(namespace))
+        if not answer.is_success:
+            raise refusal(self._catalog, what, answer, self._no_namespace(namespace))
+        return JsonObject(answer.document(what), f"the answer of the server to {what}").maybe("properties", as_text_map) or {}
+
+    def create(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        """See ``Catalog.create_namespace``."""
+        check_new_names(namespace)
+        if not namespace:
+            raise BadInputError("a namespace must have a name")
+        name = shown(namespace)
+        body = {"namespace": list(namespace), "properties": dict(properties)}
+
+        def happened() -> bool:
+            found = self.properties(namespace)
+            return all(found.get(key) == value for key, value in properties.items())
+
+        with self._looked_for(f"the creation of namespace {name}", happened):
+            answer = self._connection.ask("POST", self._addresses.namespaces, body=body)
+            self._check(answer, f"creating namespace {name}", AlreadyExistsError(self._already(name, answer)))
+
+    def drop(self, namespace: tuple[str, ...]) -> None:
+        """See ``Catalog.drop_namespace``."""
+        held = [".".join(i) for i in [*self.tables(namespace), *self.children(namespace)]]
+        name = shown(namespace)
+        if held:
+            raise BadInputError(f"namespace {name} is not empty: it holds {', '.join(held[:5])}")
+        missing = self._no_namespace(namespace)
+        with self._looked_for(f"the drop of namespace {name}", lambda: not self.exists(namespace)):
+            answer = self._connection.ask("DELETE", self._addresses.namespace(namespace))
+            self._check(answer, f"dropping namespace {name}", BadInputError(f"namespace {name} is not empty ({answer})"), missing)
+
+    def exists(self, namespace: tuple[str, ...]) -> bool:
+        try:
+            self.properties(namespace)
+        except NoSuchNamespaceError:
+            return False
+        return True
+
+    def _check(self, answer: Answer, what: str, conflict: IcebergOpsError, missing: NoSuchNamespaceError | None = None) -> None:
+        """Raise what a change's answer means; NoAnswerError where it is not known whether it happened."""
+        if answer.is_success:
+            return
+        found = conflict if answer.status == 409 else refusal(self._catalog, what, answer, missing)
+        if not answer.is_refusal:
+            raise NoAnswerError(str(found))
+        raise found
+
+    @contextmanager
+    def _looked_for(self, what: str, happened: Callable[[], bool]) -> Iterator[None]:
+        """A change; where its answer is lost, what it brings about is looked for once."""
+
+        def unknown(e: BaseException) -> CommitStateUnknownError:
+            return unknown_outcome(f"{what} got no answer: {reason(e)}; look whether catalog {self._catalog} lists it", e)
+
+        try:
+            with unknown_if_it_fails(unknown):
+                yield
+        except NotSentError:
+            raise
+        except NoAnswerError as e:
+            try:
+                if happened():
+                    return
+            except IcebergOpsError as look:
+                log.warning("catalog %s: whether %s happened cannot be told: %s", self._catalog, what, look)
+            raise unknown(e) from e
+
+    def _check_name(self, namespace: Sequence[str]) -> None:
+        if not namespace or not self._addresses.can_name(namespace):
+            raise self._no_namespace(namespace)
+
+    def _no_namespace(self, namespace: Sequence[str]) -> NoSuchNamespaceError:
+        return NoSuchNamespaceError(f"catalog {self._catalog} has no namespace {shown(namespace)}")
+
+    def _already(self, name: str, answer: Answer) -> str:
+        return f"namespace {name} already exists in catalog {self._catalog} ({answer})"

@@ -1,0 +1,78 @@
+"""How a table's files are reached: by the catalog's properties, what the server says of the table, and credentials that it lends.
+
+Of several ``storage-credentials`` the one with the longest prefix of the table's location counts, over ``config``. They run out: a
+table that is loaded within ``RENEWED_BEFORE_MS`` of that gets new ones (see ``rest_catalog``). A FileIO keeps those that it was
+made with.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
+from iceberg_ops.catalog.rest.settings import from_server
+from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.locations import is_within
+
+RENEWED_BEFORE_MS = 5 * 60 * 1000
+_MOST_KEPT = 64
+_EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
+"""Begin names of properties that say when credentials run out, in milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What a load answered beside the metadata: ``config`` of the table, and credentials by the prefix that they are for."""
+
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credentials: Sequence[tuple[str, Mapping[str, str]]] = field(default=(), repr=False)
+
+    def for_location(self, location: str) -> dict[str, str]:
+        """The properties for files of a table there."""
+        fitting = [(prefix, config) for prefix, config in self.credentials if _covers(prefix, location)]
+        _, best = max(fitting, key=lambda found: len(found[0]), default=("", {}))
+        return from_server({**self.config, **best})
+
+
+def _covers(prefix: str, location: str) -> bool:
+    """A prefix may be a scheme alone (``s3``). One that is a folder is not that of ``folder2``."""
+    if "://" not in prefix or prefix.endswith("/"):
+        return location.startswith(prefix)
+    return is_within(location, prefix)
+
+
+def expires_at_ms(properties: Mapping[str, str]) -> int | None:
+    """When the first of the credentials among the properties runs out; None: none says so."""
+    found = (count_of(value) for name, value in properties.items() if name.startswith(_EXPIRES))
+    return min((at for at in found if at is not None), default=None)
+
+
+class TableStorage:
+    """FileIOs of a catalog's tables; tables of the same properties share one. ``io`` given: it serves all."""
+
+    def __init__(self, properties: Mapping[str, str], secrets: KnownSecrets, io: FileIO | None = None) -> None:
+        self._properties, self._secrets = properties, secrets
+        self._is_given = io is not None
+        self.of_catalog: FileIO = load_file_io(properties) if io is None else io
+        self._lock = threading.Lock()
+        self._made: OrderedDict[frozenset[tuple[str, str]], FileIO] = OrderedDict()
+
+    def of_table(self, lent: Mapping[str, str]) -> FileIO:
+        """``lent``: see ``Lent.for_location``. Raises OptionError."""
+        new = {name: value for name, value in lent.items() if self._properties.get(name) != value}
+        if self._is_given or not new:
+            return self.of_catalog
+        self._secrets.add_properties(new)
+        key = frozenset(new.items())
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = load_file_io({**self._properties, **new})
+            self._made.move_to_end(key)
+            while len(self._made) > _MOST_KEPT:
+                self._made.popitem(last=False)
+            return self._made[key]
