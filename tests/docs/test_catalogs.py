@@ -10,11 +10,48 @@ from pathlib import Path
 
 import pytest
 
+from iceberg_ops.catalog.hive.metastore import Metastore
 from tests.docs.markdown import ROOT, blocks
 from tests.docs.test_tutorial import pattern, typed
+from tests.servers.hive_metastore import HiveMetastore
+from tests.servers.postgresql import PostgreSQL
 from tests.servers.rest.reference import ReferenceServer
 
 PAGE = ROOT / "docs" / "catalogs.md"
+
+
+def _runs(folder: Path, config: str) -> None:
+    """A table is made, filled and listed with the block's catalog."""
+    (folder / "catalogs.yml").write_text(config.replace("file:///data/warehouse", f"file://{folder}/warehouse"))
+    (folder / "orders.csv").write_text("id,customer\n1,Ada\n2,Grace\n")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ICEBERG_OPS_")} | {"PYTHONPATH": str(ROOT)}
+    steps = (
+        ["create", "lake.shop.orders", "id bigint NOT NULL, customer string", "--create-namespace"],
+        ["append", "lake.shop.orders", "--from", "orders.csv", "--run-key", "orders-1"],
+        ["scan", "lake.shop.orders", "--where", "id > 1"],
+    )
+    for step in steps:
+        command = [str(Path(sys.executable).parent / "iceberg-ops"), *step]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, f"{step} ends with {done.returncode}: {done.stderr}"
+    assert done.stdout == '{"id": 2, "customer": "Grace"}\n'
+
+
+def _block(kind: str, uri: str, real: str) -> str:
+    found = next(body for body in blocks(PAGE, "yaml") if f"type: {kind}" in body)
+    assert uri in found
+    return found.replace(uri, real)
+
+
+def test_the_block_of_a_sql_catalog_works_on_postgresql(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
+    _runs(tmp_path, _block("sql", "postgresql+psycopg2://iceberg@127.0.0.1:5432/iceberg", postgresql_server.database()))
+
+
+def test_the_block_of_a_hive_catalog_works(tmp_path: Path, hive_metastore: HiveMetastore) -> None:
+    metastore = Metastore("lake", hive_metastore.uri)
+    if "shop" in metastore.call(lambda client: client.get_all_databases()):
+        metastore.call(lambda client: client.drop_database("shop", False, True))
+    _runs(tmp_path, _block("hive", "thrift://127.0.0.1:9083", hive_metastore.uri))
 
 
 @pytest.mark.oracle
