@@ -23,13 +23,13 @@ from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.config.table_options import compute_partition_stats_options
 from iceberg_ops.data.arrow.arrow_schema import stored_schema
 from iceberg_ops.data.arrow.arrow_values import array_of
-from iceberg_ops.data.writing.writer import identity_of
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
