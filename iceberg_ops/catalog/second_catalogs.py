@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iceberg_ops.catalog.catalog import Catalog, KeepsTablesInFolders
+from iceberg_ops.deletion.gate import check_same_table
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.file_io import files_in, names_in
 from iceberg_ops.spec.table_uuid import same_uuid
@@ -25,14 +26,15 @@ _MOST_LATE = 10
 
 
 def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool = False) -> None:
-    """Raise UnsupportedError where another catalog goes on with the table. ``shares_folder``: also where another table's metadata
-    lies in the same folder, all of which is to be deleted."""
+    """Raise UnsupportedError where another catalog goes on with the table, and ValidationError where another table has its name by
+    now. ``shares_folder``: also where another table's metadata lies in the same folder, all of which is to be deleted."""
     counts = isinstance(catalog, KeepsTablesInFolders)
     strays = _strays(table, OwnLine(table, counts=counts), every=shares_folder)
     if not strays:
         return
     # What was committed here between loading and listing is known to the table as it is now.
     now = catalog.load_table(table.identifier[1:])
+    check_same_table(table, now)
     own = OwnLine(now, counts=counts)
     for location in strays:
         try:

@@ -13,16 +13,18 @@ import pytest
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.catalog.next_metadata import next_metadata
+from iceberg_ops.catalog.second_catalogs import forbid_second_catalog
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import UnsupportedError, ValidationError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.metadata_files import new_metadata_location, write_metadata
 from tests.actions.lake import Lake
 from tests.builders import IDENTIFIER, make_table
+from tests.deletion.test_copies_of_the_table import append, diverged, exchange_names, with_paths_rewritten
 
 GOES_ON = "another catalog has the table too and goes on with it"
 ROWS = [(1, "a", "x"), (2, "b", "x"), (3, "c", "x")]
@@ -252,6 +254,16 @@ def test_commits_between_loading_and_looking_are_no_second_catalog(tmp_path: Pat
 
     assert Lake(Hasty()).run("expire_snapshots", now=later, retain_last=1).status == "committed"
     assert lake.rows() == [*ROWS, (4, "d", "x")]
+
+
+def test_a_copy_that_takes_the_name_between_two_looks_is_another_table_and_no_second_catalog() -> None:
+    catalog = diverged(with_paths_rewritten, "1")
+    for file in "efg":
+        append(catalog, IDENTIFIER, file)
+    table = catalog.load_table(IDENTIFIER)
+    exchange_names(catalog)
+    with pytest.raises(ValidationError, match="is another table now"):
+        forbid_second_catalog(catalog, table)
 
 
 @pytest.mark.parametrize("filesystem_first", [True, False])

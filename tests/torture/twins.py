@@ -211,6 +211,7 @@ class World:
         self._destroys(w, lambda: self._job(w, "remove_orphan_files", options))
 
     def purge(self, w: Worker) -> None:
+        self.tried.add(w.number)
         self._destroys(w, lambda: w.catalog.drop_table(w.place, purge=True))
 
     def _job(self, w: Worker, name: str, options: dict[str, str]) -> None:
