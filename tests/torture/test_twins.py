@@ -14,7 +14,7 @@ from tests.torture.as_it_was import Switch
 from tests.torture.switching import replaced
 from tests.torture.twins import play
 
-WORLDS = 2_000 if "ICEBERG_OPS_TORTURE" in os.environ else 100
+WORLDS = 2_000 if "ICEBERG_OPS_TORTURE" in os.environ else 50
 FAULTS: dict[str, tuple[Switch, int, str]] = {
     "a second catalog is not looked for": (
         {
