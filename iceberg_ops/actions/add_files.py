@@ -52,6 +52,7 @@ from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spe
 from iceberg_ops.serde.json.name_mapping_json import name_mapping_of
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.name_mapping import create_name_mapping, with_names
+from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
@@ -176,7 +177,7 @@ def _found(imported: Sequence[ImportedFile]) -> Findings:
             "imported-files-count": len(files),
             "imported-records-count": sum(f.record_count for f in files),
             "imported-bytes-count": sum(f.file_size_in_bytes for f in files),
-            "imported-partitions-count": len({f.partition for f in files}),
+            "imported-partitions-count": len({partition_key(f.spec_id, f.partition) for f in files}),
         },
         files=tuple(f.file_path for f in files),
     )

@@ -23,13 +23,13 @@ from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.config.table_options import compute_partition_stats_options
 from iceberg_ops.data.arrow.arrow_schema import stored_schema
 from iceberg_ops.data.arrow.arrow_values import array_of
-from iceberg_ops.data.writing.writer import identity_of
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
@@ -38,7 +38,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import INT, LONG, UNKNOWN, NestedField
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.metadata_files import metadata_folder
-from iceberg_ops.table.stored_files import is_stored
+from iceberg_ops.table.stored_files import is_stored, named_failures
 from iceberg_ops.table.table import Table, spec_of
 
 log = logging.getLogger(__name__)
@@ -123,16 +123,17 @@ def _counted_before(run: Run, snapshot: Snapshot) -> Findings | None:
     that came since, or an upgrade, changes them. None where there is none."""
     io, wanted = run.table.io, stored_schema(statistics_schema(run.table.metadata)).remove_metadata()
     for file in run.table.metadata.partition_statistics:
-        if file.snapshot_id != snapshot.snapshot_id or not is_stored(io, file.statistics_path, file.file_size_in_bytes):
+        path = file.statistics_path
+        if file.snapshot_id != snapshot.snapshot_id or not is_stored(io, path, file.file_size_in_bytes):
             continue
         try:
-            with io.open_input(file.statistics_path) as stored, pq.ParquetFile(stored) as found:
+            with named_failures(path), io.open_input(path) as stored, pq.ParquetFile(stored) as found:
                 columns, rows = found.schema_arrow.remove_metadata(), found.metadata.num_rows
-        except (pa.ArrowException, FileNotFoundError) as e:
-            log.warning("%s cannot be read, and is made again: %s", file.statistics_path, e)
+        except (pa.ArrowException, UnicodeDecodeError, CorruptTableError) as e:
+            log.warning("%s cannot be read, and is made again: %s", path, e)
             continue
         if columns.equals(wanted, check_metadata=True):
-            kept = SkippedFile(file_path=file.statistics_path, reason="it holds these statistics of the snapshot already")
+            kept = SkippedFile(file_path=path, reason="it holds these statistics of the snapshot already")
             return Findings(metrics={"partitions-count": rows}, skipped=(kept,))
     return None
 

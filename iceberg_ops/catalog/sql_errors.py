@@ -29,7 +29,7 @@ _SQLITE_NOT_APPLIED = frozenset(
 """What passes by itself, or once somebody made room or gave a right."""
 _IN_DOUBT = ("08", "40003", "57P", "58", "XX", "F0")
 """Beginnings of SQLSTATEs: connection lost, completion unknown, the server is shut down, its system or itself failed."""
-_LASTING = ("0A", "22", "26", "28", "34", "3D", "3F", "42")
+_LASTING = ("0A", "22", "26", "28", "34", "3D", "3F", "42", "44")
 """What the statement, its values, or the role's rights are the reason of: no other try helps."""
 
 
@@ -39,9 +39,19 @@ def error_of(catalog: str, e: DBAPIError) -> IcebergOpsError:
     message = f"catalog {catalog}: {' '.join(str(e.orig or e).split())}"
     if getattr(e.orig, "sqlite_errorcode", 0) & _SQLITE_PRIMARY in _SQLITE_NOT_APPLIED:
         return NotAppliedError(message)
-    state = getattr(e.orig, "sqlstate", None) or getattr(e.orig, "pgcode", None)
-    if e.connection_invalidated or (state is not None and str(state).startswith(_IN_DOUBT)):
+    state = _sqlstate(e.orig)
+    if e.connection_invalidated or (state is not None and state.startswith(_IN_DOUBT)):
         return CatalogUnavailableError(message)
-    if isinstance(e, ProgrammingError) or (state is not None and str(state).startswith(_LASTING)):
+    if state.startswith(_LASTING) if state is not None else isinstance(e, ProgrammingError):
         return RefusedError(f"{message}; nothing was changed")
     return CatalogUnavailableError(message) if state is None else NotAppliedError(message)
+
+
+def _sqlstate(error: BaseException | None) -> str | None:
+    """As psycopg, psycopg2 and pg8000 have it: the last calls nearly every error of the server a ProgrammingError, and has what the
+    server said as its argument."""
+    said = error.args[0] if error is not None and error.args else None
+    state = (
+        getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or (said.get("C") if isinstance(said, dict) else None)
+    )
+    return None if state is None else str(state)

@@ -115,3 +115,11 @@ class ListsFolders(Protocol):
     def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
         """Folders and files directly below ``location``; nothing where it is no folder."""
         ...
+
+
+def files_in(io: FileIO, folder: str) -> list[FileInfo]:
+    """The files directly in ``folder``, in no particular order."""
+    if isinstance(io, ListsFolders):
+        return io.list_folder(folder)[1]
+    start = len(folder.rstrip("/")) + 1
+    return [info for info in io.list_prefix(folder) if "/" not in info.location[start:]]

@@ -27,10 +27,10 @@ from iceberg_ops.planning.delete_density import deleted_shares
 from iceberg_ops.planning.file_groups import FileGroup, Skipped, in_job_order, numbered, pack
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size
 from iceberg_ops.planning.sort_orders import RewriteOrder, rewrite_order
-from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.scan.live_entries import by_file
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata

@@ -25,10 +25,11 @@ from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.file_groups import UNEVEN, Skipped, pack
 from iceberg_ops.planning.live_deletes import live_deletes
 from iceberg_ops.planning.output_sizes import expected_output_files
-from iceberg_ops.scan.delete_index import partition_key, scoped_path
+from iceberg_ops.scan.delete_index import scoped_path
 from iceberg_ops.scan.live_entries import by_file, delete_key, unevenly_applied
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
+from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.table.table import Table, spec_of

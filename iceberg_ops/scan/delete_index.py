@@ -11,12 +11,9 @@ missing a delete is assumed to apply: reading one file too many is slow, missing
 
 from __future__ import annotations
 
-import math
 import os
-import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.locations import Identity, location_identity
@@ -24,21 +21,11 @@ from iceberg_ops.scan.delete_overlap import may_hold_deleted_rows
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.types import NestedField
 
-PartitionKey = tuple[Any, ...]
 _DATA_FILE_ENDINGS = tuple(f".{form.value}" for form in FileFormat)
-_CANONICAL_NAN = struct.pack(">d", math.nan)
-
-
-def partition_key(spec_id: int, partition: Sequence[Any]) -> PartitionKey:
-    """A hashable key, equal exactly for equal partitions: floats by their bits, all NaNs alike, -0.0 apart from 0.0 (PART-15)."""
-    return (spec_id, *(_float_bits(v) if isinstance(v, float) else v for v in partition))
-
-
-def _float_bits(value: float) -> bytes:
-    return _CANONICAL_NAN if math.isnan(value) else struct.pack(">d", value)
 
 
 def path_bounds(delete: DataFile) -> tuple[str | None, str | None]:

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from iceberg_ops.io.locations import Identity
-from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
+from iceberg_ops.spec.partition_keys import partition_key
 
 T = TypeVar("T")
 DeleteKey = tuple[str, int | None]

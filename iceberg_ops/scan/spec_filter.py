@@ -17,10 +17,10 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.expressions.evaluators import manifest_may_match, metrics_may_match, partition_matches, residual
 from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysTrue, Expression, field_ids
 from iceberg_ops.expressions.projection import project_inclusive
-from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.scan.former_types import FormerTypes
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.promotion import moved_by_promotion
 from iceberg_ops.spec.table_metadata import TableMetadata

@@ -14,6 +14,7 @@ from iceberg_ops.serde.json.single_value_json import to_json_value
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.epoch import iso_timestamp
 from iceberg_ops.spec.manifests import FieldSummary, ManifestFile
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 from iceberg_ops.spec.partitioning import PartitionField
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.transform_functions import human_value
@@ -120,7 +121,7 @@ def files(table: Table, snapshot: Snapshot | None) -> list[Row]:
 
 def partitions(table: Table, snapshot: Snapshot | None) -> list[Row]:
     """One row per partition with live files: how many files, rows and bytes, apart for data and for deletes."""
-    found: dict[tuple[int, tuple[Any, ...]], Row] = {}
+    found: dict[PartitionKey, Row] = {}
     for m in manifests_of(table, snapshot):
         for entry in entries_of(table, m, live_only=True):
             _add_to_partition(found, table, entry.data_file)
@@ -261,10 +262,11 @@ def _summary(field: PartitionField, type_: NestedField, s: FieldSummary) -> Row:
     }
 
 
-def _add_to_partition(found: dict[tuple[int, tuple[Any, ...]], Row], table: Table, f: DataFile) -> None:
-    row = found.get((f.spec_id, f.partition))
+def _add_to_partition(found: dict[PartitionKey, Row], table: Table, f: DataFile) -> None:
+    key = partition_key(f.spec_id, f.partition)
+    row = found.get(key)
     if row is None:
-        row = found[f.spec_id, f.partition] = {
+        row = found[key] = {
             "spec_id": f.spec_id,
             "partition": partition_row(table, f.spec_id, f.partition),
             "data_files": 0,

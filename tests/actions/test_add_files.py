@@ -97,6 +97,14 @@ def test_files_in_hive_folders_are_read_in_place_with_their_partition_values(pla
         place.add()
 
 
+def test_files_of_nan_are_in_one_partition(place: Place) -> None:
+    schema = {"id": pa.int64(), "name": pa.string()}
+    for folder in ("score=NaN/a", "score=NaN/b", "score=0.0/c", "score=-0.0/d"):
+        place.write(f"{folder}.parquet", [{"id": 1, "name": "n"}], pa.schema(schema))
+    place.create(spec=PartitionSpec(0, (PartitionField((3,), 1000, IDENTITY, "score"),)))
+    assert place.add().metrics["imported-partitions-count"] == 3
+
+
 def test_a_file_is_pruned_by_its_partition_and_its_footer(place: Place) -> None:
     for n in range(4):
         place.write(f"day=2024-01-0{n + 1}/a.parquet", [row(10 * n + i, f"n{n}", float(n)) for i in range(1, 5)])

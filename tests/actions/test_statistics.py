@@ -216,12 +216,15 @@ def test_statistics_whose_file_is_not_whole_are_made_again(place: Place, action:
     assert place.run(action).status == "nothing-to-do"
 
 
-def test_a_partition_statistics_file_that_is_no_parquet_is_made_again(place: Place) -> None:
+@pytest.mark.parametrize("kept", [0, 8], ids=["no Parquet", "a footer that does not decode"])
+def test_a_partition_statistics_file_that_cannot_be_read_is_made_again(place: Place, kept: int) -> None:
     place.create(BY_KIND)
     place.append(0, 6)
     place.run("compute_partition_stats")
     (file,) = place.table.metadata.partition_statistics
-    Path(file.statistics_path.removeprefix("file:")).write_bytes(b"x" * file.file_size_in_bytes)
+    path = Path(file.statistics_path.removeprefix("file:"))
+    size = file.file_size_in_bytes
+    path.write_bytes(b"x" * (size - kept) + path.read_bytes()[size - kept :])
     assert place.run("compute_partition_stats").status == "committed"
     assert len(place.partition_stats()) == 3
 

@@ -12,12 +12,19 @@ import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.memory import MemoryCatalog
+from iceberg_ops.catalog.next_metadata import next_metadata
+from iceberg_ops.catalog.second_catalogs import forbid_second_catalog
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.errors import UnsupportedError, ValidationError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.spec.updates import SetProperties
+from iceberg_ops.table.metadata_files import new_metadata_location, write_metadata
 from tests.actions.lake import Lake
 from tests.builders import IDENTIFIER, make_table
+from tests.deletion.test_copies_of_the_table import append, diverged, exchange_names, with_paths_rewritten
 
 GOES_ON = "another catalog has the table too and goes on with it"
 ROWS = [(1, "a", "x"), (2, "b", "x"), (3, "c", "x")]
@@ -103,6 +110,41 @@ def test_a_catalog_that_is_behind_in_versions_loses_no_file_either(tmp_path: Pat
     with pytest.raises(UnsupportedError, match=GOES_ON):
         DESTROY[job](old)
     assert new.rows() == ROWS
+
+
+@pytest.mark.parametrize("job", DESTROY)
+def test_a_catalog_that_commits_more_seldom_loses_no_file_though_its_versions_are_long_past_here(tmp_path: Path, job: str) -> None:
+    """Its last commit came just now. The numbers in the names of its files are lower than all in the log of the first."""
+    old, new = moved(sql(tmp_path), sql(tmp_path, "other"), appends=1)
+    commit(old.catalog, old.table, UpdateProperties(updates={"write.metadata.previous-versions-max": "5"}))
+    for number in range(4, 12):
+        old.append([(number, "e", "x")])
+    new.append([ROWS[2]])
+    old.run("rewrite_data_files", now=later, rewrite_all=True)
+    with pytest.raises(UnsupportedError, match=GOES_ON):
+        DESTROY[job](old)
+    assert new.rows() == ROWS
+
+
+@pytest.mark.parametrize("job", DESTROY)
+def test_what_a_slow_commit_that_died_was_built_on_may_have_left_the_log(tmp_path: Path, job: str) -> None:
+    catalog = sql(tmp_path)
+    catalog.create_namespace(("ns",))
+    make_table(catalog, properties={"write.metadata.previous-versions-max": "2"})
+    lake = Lake(catalog)
+    begun = lake.append([ROWS[0]])
+    for row in ROWS[1:]:
+        lake.append([row])
+    lake.append([(4, "d", "x")])
+    at, place = time.time_ns() // 1_000_000 + 1, new_metadata_location(begun.metadata, 3)
+    change = [SetProperties({"a": "b"})]
+    died = next_metadata(begun.metadata, (), change, now_ms=at, metadata_location=begun.metadata_location)
+    write_metadata(lake.table.io, place, died)
+    oldest = lake.table.metadata.metadata_log[0]
+    assert begun.metadata.last_updated_ms < oldest.timestamp_ms < at
+    DESTROY[job](lake)
+    if job != "purge":
+        assert lake.rows() == [*ROWS, (4, "d", "x")]
 
 
 @pytest.mark.parametrize("job", DESTROY)
@@ -212,6 +254,16 @@ def test_commits_between_loading_and_looking_are_no_second_catalog(tmp_path: Pat
 
     assert Lake(Hasty()).run("expire_snapshots", now=later, retain_last=1).status == "committed"
     assert lake.rows() == [*ROWS, (4, "d", "x")]
+
+
+def test_a_copy_that_takes_the_name_between_two_looks_is_another_table_and_no_second_catalog() -> None:
+    catalog = diverged(with_paths_rewritten, "1")
+    for file in "efg":
+        append(catalog, IDENTIFIER, file)
+    table = catalog.load_table(IDENTIFIER)
+    exchange_names(catalog)
+    with pytest.raises(ValidationError, match="is another table now"):
+        forbid_second_catalog(catalog, table)
 
 
 @pytest.mark.parametrize("filesystem_first", [True, False])

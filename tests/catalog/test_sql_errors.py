@@ -20,6 +20,7 @@ from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_ca
 from tests.catalog.test_not_applied import changes_of, ending_of, metadata_files
 
 Error = tuple[type[DBAPIError], dict[str, Any]]
+_AS_PG8000_HAS_IT = {"S": "ERROR", "M": "Injected: the server says no"}
 PASSES: dict[str, Error] = {
     "sqlite: the disk is full": (OperationalError, {"sqlite_errorcode": sqlite3.SQLITE_FULL}),
     "sqlite: its journal cannot be made": (OperationalError, {"sqlite_errorcode": sqlite3.SQLITE_CANTOPEN | 3 << 8}),
@@ -28,6 +29,10 @@ PASSES: dict[str, Error] = {
     "a statement that took too long": (OperationalError, {"sqlstate": "57014"}),
     "a deadlock": (OperationalError, {"sqlstate": "40P01"}),
     "the server's disk is full": (OperationalError, {"pgcode": "53100"}),
+    "pg8000: others changed the row, in serializable transactions": (
+        ProgrammingError,
+        {"args": (_AS_PG8000_HAS_IT | {"C": "40001"},)},
+    ),
 }
 LASTS: dict[str, Error] = {
     "a role without the right": (ProgrammingError, {"pgcode": "42501"}),
@@ -40,6 +45,7 @@ IN_DOUBT: dict[str, Error] = {
     "completion unknown": (OperationalError, {"sqlstate": "40003"}),
     "an administrator ended the connection": (OperationalError, {"pgcode": "57P01"}),
     "the server's own error": (InternalError, {"pgcode": "XX000"}),
+    "pg8000: the server's own error": (ProgrammingError, {"args": (_AS_PG8000_HAS_IT | {"C": "XX000"},)}),
     "sqlite: a read or write failed": (OperationalError, {"sqlite_errorcode": sqlite3.SQLITE_IOERR}),
 }
 CHANGES = ["create", "register", "rename", "drop", "commit", "append", "create namespace"]

@@ -14,7 +14,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.operations.expiry import expire, resume_expiry, write_intent
+from iceberg_ops.commit.operations.expiry import Resumed, expire, resume_expiry, write_intent
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec, UpdateStatistics
 from iceberg_ops.commit.operations.refs import RemoveRef, RollBack, SetRef
 from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
@@ -191,6 +191,19 @@ def test_a_crash_between_swap_and_deletion_is_finished_by_the_next_run() -> None
     assert resume_expiry(s.catalog, s.table).finished == 1
     assert s.there() == {"b"}
     assert s.leaked() == []
+
+
+def test_a_note_that_another_run_has_just_finished_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one takes it away between the look for it and its reading."""
+    s = Setting()
+    s.append("a")
+    s.remove("a")
+    note = write_intent(s.table, ALL)
+    s.commit(ALL)
+    io = s.catalog.io
+    exists = io.exists
+    monkeypatch.setattr(io, "exists", lambda place: exists(place) and not (place == note and io.delete(place)))
+    assert resume_expiry(s.catalog, s.table) == Resumed()
 
 
 @pytest.mark.parametrize("gone", ["manifest_list", "manifests"])

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from iceberg_ops.data.arrow.arrow_values import array_of, values_of
 from iceberg_ops.data.columns.partition_values import transformed
 from iceberg_ops.data.columns.row_filter import matching
-from iceberg_ops.data.writing.writer import identity_of
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.ordering import order_key
@@ -25,6 +24,7 @@ from iceberg_ops.expressions.predicates import Literal, Not, Op, Predicate, Refe
 from iceberg_ops.expressions.row_evaluator import row_filter
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transform_functions import apply, in_order
 from iceberg_ops.spec.transforms import truncate

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.locations import location_identity
-from iceberg_ops.scan.delete_index import DeleteIndex, partition_key, scoped_path
+from iceberg_ops.scan.delete_index import DeleteIndex, scoped_path
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
+from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.transforms import IDENTITY, VOID
 from iceberg_ops.spec.types import DOUBLE, LONG, STRING, IcebergType, NestedField

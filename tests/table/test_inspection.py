@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotLogEntry, SnapshotRef
 from iceberg_ops.spec.transforms import DAY, IDENTITY, bucket
-from iceberg_ops.spec.types import DATE, LONG, TIMESTAMP, DecimalType, NestedField, StructType
+from iceberg_ops.spec.types import DATE, DOUBLE, LONG, TIMESTAMP, DecimalType, NestedField, StructType
 from iceberg_ops.table.inspection import TOPICS, inspect, partition_row
 from iceberg_ops.table.manifests import ManifestWriter, write_manifest_list
 from iceberg_ops.table.table import Table
@@ -75,6 +76,19 @@ def test_manifests_and_files_show_values_and_not_bytes(table: Table) -> None:
     assert (first["partition"], second["partition"]) == ({"region": "eu"}, {"region": None})
     assert (first["lower_bounds"], first["upper_bounds"]) == ({"id": 1}, {"id": 9})
     assert [r["partition"] for r in inspect(table, "partitions")] == [{"region": "eu"}, {"region": None}]
+
+
+def test_nan_is_one_partition_and_the_two_zeros_are_two() -> None:
+    catalog = make_catalog("inspection")
+    schema = Schema.of(NestedField(1, "x", DOUBLE))
+    made = catalog.create_table(("ns", "t"), schema, spec=PartitionSpec(0, (PartitionField((1,), 1000, IDENTITY, "x"),)))
+    writer = ManifestWriter(made.metadata, made.io, spec_id=0, content=ManifestContent.DATA, snapshot_id=1)
+    for i, value in enumerate((math.nan, 0.0, -0.0, -math.nan)):
+        writer.add(data_file(str(i), partition=(value,)))
+    written = write_manifest_list(made.metadata, made.io, writer.close(), snapshot_id=1, parent_snapshot_id=None, sequence_number=1)
+    snapshot = Snapshot(snapshot_id=1, timestamp_ms=0, manifest_list=written.location)
+    rows = inspect(replace(made, metadata=replace(made.metadata, snapshots=(snapshot,))), "partitions", snapshot)
+    assert [(str(r["partition"]["x"]), r["data_files"]) for r in rows] == [("NaN", 2), ("-0.0", 1), ("0.0", 1)]
 
 
 def test_an_older_snapshot_can_be_asked_for(table: Table) -> None:

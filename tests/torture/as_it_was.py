@@ -209,3 +209,22 @@ def believed_below_dropped_ones(original: Any, versions: Any) -> str | None:
     if living and hint is not None and max(living) < hint <= versions.last_of_dropped():
         return f"{versions.folder}/{living[max(living)][0]}"
     return original(versions)  # type: ignore[no-any-return]
+
+
+# twins
+
+
+def told_by_the_uuid(_: Any, known: Table, now: Table) -> str | None:
+    """A copy of a table was taken for the table."""
+    return None if known.metadata.table_uuid == now.metadata.table_uuid else "its uuid is another one"
+
+
+def none_of_them(_: Any, *args: Any) -> list[str]:
+    """Files of lower versions than those of the log were old ones, whenever they were written."""
+    return []
+
+
+def only_later_files(_: Any, line: Any, state: Table) -> list[tuple[str, int]]:
+    """What a file was built on showed nothing where it is older than the log."""
+    built_on = ((entry.metadata_file, entry.timestamp_ms) for entry in state.metadata.metadata_log)
+    return [file for file in built_on if file[1] > line.since_ms and not line._knows(file)]

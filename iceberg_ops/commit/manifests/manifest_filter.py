@@ -25,12 +25,13 @@ from iceberg_ops.commit.manifests.removed_files import NOTHING_REMOVED, RemovedF
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.expressions.predicates import AlwaysFalse
 from iceberg_ops.io.locations import Identity, identity_under
-from iceberg_ops.scan.delete_index import partition_key, scoped_path
+from iceberg_ops.scan.delete_index import scoped_path
 from iceberg_ops.serde.manifests.manifest_columnar import EntryColumns
 from iceberg_ops.serde.manifests.manifest_encoding import ManifestEncoder
 from iceberg_ops.serde.manifests.manifest_rewriting import Rows, add_rows
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.table.former_columns import of_former_columns, with_former_columns
 from iceberg_ops.table.manifests import opened
 from iceberg_ops.table.table import Table

@@ -17,10 +17,10 @@ from iceberg_ops.expressions.evaluators import metrics_all_match
 from iceberg_ops.expressions.ordering import key_of
 from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysFalse, Expression
 from iceberg_ops.io.locations import Identity
-from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import StructType
 from iceberg_ops.spec.values import from_bytes

@@ -12,11 +12,11 @@ from functools import cached_property
 from itertools import chain
 
 from iceberg_ops.commit.manifests.removals import FileKey
-from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.serde.manifests.manifest_columnar import EntryColumns
 from iceberg_ops.serde.manifests.manifest_rewriting import first_of_partitions
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestEntry
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 
 Place = tuple[str, PartitionKey]
 """A location's identity, and the partition of an entry."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from iceberg_ops.commit.manifests.removed_files import RemovedFiles, RemovedRows
 from iceberg_ops.config.whole_numbers import LONG_MAX, count_of
-from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata

@@ -36,9 +36,9 @@ from iceberg_ops.commit.validation.remembered_copies import Origins
 from iceberg_ops.commit.validation.schema_conflicts import may_be_null, of_another_type, without_required
 from iceberg_ops.errors import NoSuchSnapshotError, NotPublishableError
 from iceberg_ops.io.locations import identity_under
-from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
+from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.updates import SetProperties, SetSnapshotRef

@@ -87,7 +87,10 @@ def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
     if not io.exists(location):
         return None
     with named_failures(location, _WHAT):
-        data = io.read(location)
+        try:
+            data = io.read(location)
+        except FileNotFoundError:  # Another expiry has finished it just now.
+            return None
     try:
         note = JsonObject(parse_json(data, _WHAT), _WHAT)
         snapshots = tuple(_snapshot(item) for item in note.get("snapshots", as_list))

@@ -16,8 +16,8 @@ from iceberg_ops.commit.validation import checks as validation
 from iceberg_ops.commit.validation import schema_conflicts
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE
-from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 from iceberg_ops.spec.snapshots import SnapshotOperation
 from iceberg_ops.table.table import Table
 

@@ -32,11 +32,12 @@ from iceberg_ops.commit.validation.promoted_keys import unreached_keys, why_unre
 from iceberg_ops.errors import BadInputError, PartialMatchError, ValidationError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.io.locations import identity_under, location_identity
-from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key, scoped_path
+from iceberg_ops.scan.delete_index import DeleteIndex, scoped_path
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table

@@ -21,12 +21,13 @@ from iceberg_ops.config.options import SMALL_FILE_RATIO
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.data.writing.conform import check_stored
-from iceberg_ops.data.writing.writer import PartitionedWriter, identity_of
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata

@@ -24,13 +24,14 @@ from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.data.rewriting.rewrite import READ_ROWS, key_ids, keys_of_work, ordered
 from iceberg_ops.data.sorting.key_sample import key_columns
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.data.writing.writer import identity_of, split_by_partition
+from iceberg_ops.data.writing.writer import split_by_partition
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask, task_from_json
 from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import POS
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.schema import Schema
 
 Positions = npt.NDArray[np.int64]

@@ -31,13 +31,13 @@ from iceberg_ops.data.deletes.delete_keys import descend
 from iceberg_ops.data.formats.footer_statistics import holds_nulls_only
 from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.data.writing.conform import check_required
-from iceberg_ops.data.writing.writer import identity_of
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.io.changing_files import ChangingFilesIO
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_mapping import NameMapping
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import VARIANT, IcebergType, NestedField, StructType, child_fields

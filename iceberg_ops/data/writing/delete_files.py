@@ -32,7 +32,7 @@ from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.data.writing.file_names import FileNames
 from iceberg_ops.data.writing.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.data.writing.writer import FileWriter, identity_of
+from iceberg_ops.data.writing.writer import FileWriter
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
@@ -40,6 +40,7 @@ from iceberg_ops.serde.puffins.deletion_vector import MAX_POSITION, serialize
 from iceberg_ops.serde.puffins.puffin import DELETION_VECTOR, BlobToWrite, write_puffin
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH, DELETE_FILE_POS, POS_ID
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.types import NestedField, StructType, can_be_key

@@ -16,10 +16,11 @@ import pyarrow as pa
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.data.writing.delete_files import write_equality_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.data.writing.writer import identity_of, split_by_partition
+from iceberg_ops.data.writing.writer import split_by_partition
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.partition_keys import identity_of
 
 MOST_HELD_BYTES = 64 << 20
 

@@ -11,7 +11,6 @@ that is not is never completed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -37,6 +36,7 @@ from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import DataError, SchemaError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.partitioning import PartitionField, partition_field_type
 
 MOST_BUFFERED_BYTES = 512 << 20
@@ -327,13 +327,6 @@ class PartitionedWriter:
 def claimed_order(context: WriteContext) -> KeyMaker | None:
     """The keys of the order that files of ``context`` record."""
     return None if context.sort_order is None else order_keys(context.file_schema, context.sort_order)
-
-
-def identity_of(value: Any) -> Any:
-    """What tells partition values apart: NaN equals NaN, -0.0 is not 0.0 (PART-15)."""
-    if isinstance(value, float):
-        return ("nan",) if math.isnan(value) else (value.hex(),)
-    return value
 
 
 def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
