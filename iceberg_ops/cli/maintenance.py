@@ -367,7 +367,8 @@ def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
     if job.run_key is None:
         look = shlex.join(["iceberg-ops", "inspect", job.table, "snapshots"])
         return CommitStateUnknownError(f"{said}: whether it committed is not known; see with {look} before it is run again")
-    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with --run-key {shlex.quote(job.run_key)}")
+    again = f"--run-key {shlex.quote(job.run_key)}"
+    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with {again}")
 
 
 def show_report(report: ActionReport, as_json: bool) -> None:

@@ -51,7 +51,7 @@ def lasting_output() -> Iterator[None]:
     input that was closed is empty."""
     closed = _open_closed()
     if sys.stdin is None:
-        sys.stdin = open(0, closefd=False)
+        sys.stdin = io.StringIO()
     sys.stdout, sys.stderr = _lasting(sys.stdout, 1, closed), _lasting(sys.stderr, 2, closed)
     yield
     for stream in (sys.stdout, sys.stderr):

@@ -111,8 +111,8 @@ def _can_be_told(secret: str) -> bool:
 
 def secrets_in(value: Any) -> tuple[str, ...]:
     """Every secret in a document of mappings, lists and texts, such as a job's source: those of ``properties``, which are a
-    catalog's, of ``options``, which may be settings of a store, and of URIs in texts. Other text is SQL, in which ``token = 'x'`` is
-    a condition."""
+    catalog's, of ``options``, which may be settings of a store, and of URIs in texts. Other text is SQL: ``token = 'x'`` is a
+    condition."""
     if isinstance(value, Mapping):
         named = [part for key in ("properties", "options") if isinstance(part := value.get(key), Mapping)]
         found = [s for part in named for s in secrets_of({str(k): v for k, v in part.items() if isinstance(v, str)})]
