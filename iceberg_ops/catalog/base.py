@@ -19,6 +19,7 @@ from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, nothing_published, state_if_interrupted, unknown_once_tried
 from iceberg_ops.catalog.second_catalogs import forbid_second_catalog
+from iceberg_ops.config.given_text import check_place
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.gate import NOTHING, Deletion, KeptFile
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
@@ -198,11 +199,13 @@ class BaseCatalog(ABC):
     ) -> Table:
         """See ``StagesTables``."""
         self._check_new(identifier)
+        place = location or self._default_location(identifier)
+        check_place(f"the location of table {'.'.join(identifier)}", place)
         metadata = new_table_metadata(
             schema,
             spec,
             sort_order,
-            absolute_under(self._io, location or self._default_location(identifier)).rstrip("/"),
+            absolute_under(self._io, place).rstrip("/"),
             dict(properties or {}),
             now_ms=self._clock(),
         )

@@ -44,6 +44,15 @@ ODD_IDS = [
 SECRET = {"uri": "postgresql://me:geheim%2F1@db/x", "s3.secret-access-key": "very-secret", "warehouse": "/w"}
 
 
+@pytest.mark.parametrize("root", ["~/jobs", "~no-such-user/jobs", "jobs"])
+def test_the_root_of_all_job_folders_is_a_whole_path(root: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No shell reads an environment file: ``~/jobs`` was a folder called ~ in each working folder."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("ICEBERG_OPS_JOBS", root)
+    monkeypatch.chdir(tmp_path)
+    assert jobs_root() == (Path("/home/me/jobs") if root == "~/jobs" else tmp_path / root)
+
+
 def identity(**parts: object) -> TryIdentity:
     usual = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
     return TryIdentity(**{**usual, **parts})  # type: ignore[arg-type]
