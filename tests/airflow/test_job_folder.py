@@ -153,7 +153,7 @@ def test_the_kept_job_spec_is_readable_by_the_owner_and_holds_no_secret() -> Non
             ),
         ),
         (
-            {"geheim-6"},
+            {"geheim-5", "geheim-6"},
             Source(format="sql", query="SELECT * FROM v, json.`s3a://KEY:geheim-5@b/y`", views={"v": "s3a://KEY:geheim-6@b/x"}),
         ),
     ],
