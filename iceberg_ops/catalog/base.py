@@ -18,6 +18,7 @@ from iceberg_ops.catalog.dropping import WITHOUT_PURGE, drop_with_files
 from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.catalog.outcomes import Tried, nothing_published, unknown_once_tried
+from iceberg_ops.config.given_text import check_place
 from iceberg_ops.deletion.gate import NOTHING, Deletion
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
 from iceberg_ops.errors import (
@@ -188,11 +189,13 @@ class BaseCatalog(ABC):
     ) -> Table:
         """See ``StagesTables``."""
         self._check_new(identifier)
+        place = location or self._default_location(identifier)
+        check_place(f"the location of table {'.'.join(identifier)}", place)
         metadata = new_table_metadata(
             schema,
             spec,
             sort_order,
-            absolute_under(self._io, location or self._default_location(identifier)).rstrip("/"),
+            absolute_under(self._io, place).rstrip("/"),
             dict(properties or {}),
             now_ms=self._clock(),
         )

@@ -96,8 +96,8 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
 def _ask_to_purge(target: str) -> None:
     try:
         click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
+    except click.Abort as e:
+        if sys.stdin.isatty() or isinstance(e.__context__, KeyboardInterrupt):
             raise
         click.echo(err=True)
         raise OptionError(f"drop --purge asks before it deletes {target}, and standard input gave no yes: give --yes") from None

@@ -200,11 +200,14 @@ def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
 
 
 def _fail(code: str, message: str, debug: bool, *, next_step: str = "") -> int:
-    """``next_step`` is for people at a terminal: programs, and Airflow's log, take the last line for the error."""
+    """``next_step`` is for people at a terminal: programs, and Airflow's log, take the last line for the error. Control characters,
+    of a bad row say, are escapes."""
+    from iceberg_ops.cli.output import visible
+
     secrets = known_secrets()
     if debug:
         click.echo(hide(traceback.format_exc(), secrets), err=True, nl=False)
-    click.echo(f"error: {code}: {hide(' '.join(message.split()), secrets)}", err=True)
+    click.echo(f"error: {code}: {visible(hide(' '.join(message.split()), secrets))}", err=True)
     if next_step not in ("", CORRECT) and sys.stderr is not None and sys.stderr.isatty():
         click.echo(f"next: {next_step}", err=True)
     return 1

@@ -7,6 +7,7 @@ from a job spec, the others from one or from a source given here.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -364,9 +365,10 @@ def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
     if job.dry_run:
         return RetryableError(f"{said}: a dry run changes nothing, try again")
     if job.run_key is None:
-        look = f"iceberg-ops inspect {job.table} snapshots"
+        look = shlex.join(["iceberg-ops", "inspect", job.table, "snapshots"])
         return CommitStateUnknownError(f"{said}: whether it committed is not known; see with {look} before it is run again")
-    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with --run-key {job.run_key}")
+    again = f"--run-key {shlex.quote(job.run_key)}"
+    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with {again}")
 
 
 def show_report(report: ActionReport, as_json: bool) -> None:

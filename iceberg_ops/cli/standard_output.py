@@ -47,8 +47,11 @@ class _Pipe(io.FileIO):
 
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
-    """Standard output and error of a process take what is written until the process ends, also where they were closed."""
+    """Standard output and error of a process take what is written until the process ends, also where they were closed. Standard
+    input that was closed is empty."""
     closed = _open_closed()
+    if sys.stdin is None:
+        sys.stdin = io.StringIO()
     sys.stdout, sys.stderr = _lasting(sys.stdout, 1, closed), _lasting(sys.stderr, 2, closed)
     yield
     for stream in (sys.stdout, sys.stderr):

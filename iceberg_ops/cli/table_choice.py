@@ -19,8 +19,8 @@ _OF_GLOBS = frozenset("*?[")
 
 def tables_meant(targets: Iterable[str]) -> list[str]:
     """The tables that the targets mean, each once: a table or a path is itself, ``lake.web`` and ``lake`` are all tables in them,
-    also in namespaces below, ``lake.web.*`` those that the glob matches. Raises OptionError for a glob that is none, and
-    NoSuchTableError where there is no table in a place."""
+    also in namespaces below, ``lake.web.*`` those that the glob matches, where nothing is called so. Raises OptionError for a glob
+    that is none, and NoSuchTableError where there is no table in a place."""
     return list(dict.fromkeys(name for target in targets for name in _meant(target)))
 
 
@@ -39,10 +39,13 @@ def _meant(target: str) -> Iterator[str]:
 def _matched(glob: str) -> Iterator[str]:
     from iceberg_ops.catalog.configuration import read_catalogs
 
-    if (problem := glob_problem(glob)) is not None:
+    problem, catalog = glob_problem(glob), glob.partition(".")[0]
+    asked = [c for c in read_catalogs() if c.name == catalog or (problem is None and may_match(glob, c.name))]
+    names = [name for c in asked for name in _names(c, f"{c.name}.")]
+    called_so = [name for name in names if name == glob or name.startswith(f"{glob}.")]
+    if problem is not None and not called_so:
         raise OptionError(f"{glob!r}: {problem}")
-    names = (name for c in read_catalogs() if may_match(glob, c.name) for name in _names(c, f"{c.name}."))
-    yield from _found((name for name in names if fnmatchcase(name, glob)), f"no table matches {glob!r}")
+    yield from _found(called_so or (name for name in names if fnmatchcase(name, glob)), f"no table matches {glob!r}")
 
 
 def _found(names: Iterable[str], otherwise: str) -> list[str]:

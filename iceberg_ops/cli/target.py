@@ -1,15 +1,16 @@
 """What TABLE means on the command line, and the options that go with it.
 
 TABLE is ``catalog.namespace.name`` (catalogs come from ``ICEBERG_OPS_CATALOGS`` or ./catalogs.yml), or a path to a table folder
-or a
-metadata file. A path is opened through a read-only FileIO: whoever owns that table has its catalog, and commits belong there.
+or a metadata file. A path is opened through a read-only FileIO: whoever owns that table has its catalog, and commits belong there.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,7 @@ import click
 from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.config.secrets import is_secret
 from iceberg_ops.config.table_name import TableName
-from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, OptionError
+from iceberg_ops.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchTableError, OptionError
 
 if TYPE_CHECKING:
     from iceberg_ops.catalog.catalog import Catalog
@@ -127,10 +128,10 @@ def ensure_namespace(catalog: Catalog, target: str, namespace: tuple[str, ...], 
         catalog.namespace_properties(namespace)
     except NoSuchNamespaceError as e:
         if not create:
-            raise NoSuchNamespaceError(
-                f"{e}: give --create-namespace, or run iceberg-ops namespace {target.rpartition('.')[0]} --create"
-            ) from None
-        catalog.create_namespace(namespace)
+            command = shlex.join(["iceberg-ops", "namespace", target.rpartition(".")[0], "--create"])
+            raise NoSuchNamespaceError(f"{e}: give --create-namespace, or run {command}") from None
+        with suppress(AlreadyExistsError):  # another command created it meanwhile
+            catalog.create_namespace(namespace)
 
 
 def find_catalog_of(target: str) -> tuple[Catalog, tuple[str, ...]]:

@@ -61,8 +61,9 @@ _PASSWORD_SETTING = re.compile(rf"(?<![/\w.-])((?:ssl)?passw(?:or)?d|pwd|passphr
 _BEFORE_CONDITION = re.compile(r"\b(?:where|and|or|not|set|on|when|having)[\s(]+$", re.IGNORECASE)
 _AFTER_CONDITION = re.compile(r"\)*\s+(?:and|or)\s", re.IGNORECASE)
 """SQL around ``pwd='x'``, which no connection string has."""
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _URI_BEGINS = re.compile(r"(?<![A-Za-z0-9+.-])(?=[A-Za-z][A-Za-z0-9+.-]{0,40}://)")
+_AFTER_URI = ")]},;"
+"""What SQL may have right behind a URI, beside a back quote."""
 _HADOOP = ("hdfs", "viewfs")
 """File systems whose locations have a port and no password."""
 _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
@@ -115,17 +116,22 @@ def _can_be_told(secret: str) -> bool:
 
 def secrets_in(value: Any) -> tuple[str, ...]:
     """Every secret in a document of mappings, lists and texts, such as a job's source: those of ``properties``, which are a
-    catalog's, of ``options``, which may be settings of a store, and of texts that are URIs. Other texts are SQL, in which
-    ``token = 'x'`` is a condition."""
+    catalog's, of ``options``, which may be settings of a store, and of URIs in texts. Other text is SQL: ``token = 'x'`` is a
+    condition."""
     if isinstance(value, Mapping):
         named = [part for key in ("properties", "options") if isinstance(part := value.get(key), Mapping)]
         found = [s for part in named for s in secrets_of({str(k): v for k, v in part.items() if isinstance(v, str)})]
         return (*found, *(s for part in value.values() for s in secrets_in(part)))
     if isinstance(value, list | tuple):
         return tuple(s for part in value for s in secrets_in(part))
-    if not isinstance(value, str) or _URI.fullmatch(value) is None:
+    if not isinstance(value, str) or "://" not in value:
         return ()
-    return longest_first(form for secret in _secrets_in_path(value) for form in _forms(secret) if _can_be_told(form))
+    places = [part for word in _WORD.findall(value) for part in _URI_BEGINS.split(word) if "://" in part]
+    if _URI_BEGINS.match(value):
+        places.append(value)  # a path may have spaces and quotes
+    found = [secret for place in places for secret in _secrets_in_path(place)]
+    found += [secret.partition("`")[0].rstrip(_AFTER_URI) for secret in found]
+    return longest_first(form for secret in found for form in _forms(secret) if _can_be_told(form))
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:

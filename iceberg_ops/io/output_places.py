@@ -82,7 +82,11 @@ def replaced(path: str) -> Iterator[BinaryIO]:
     was."""
     beside = os.path.join(os.path.dirname(path), temporary_name(path))
     try:
-        with open(beside, "xb") as sink:
+        created = open(beside, "xb")  # noqa: SIM115 - closed below
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, path) from None  # nobody has named the other file
+    try:
+        with created as sink:
             with suppress(OSError):  # there is no earlier file, or no permissions on this file system
                 os.fchmod(sink.fileno(), stat.S_IMODE(os.stat(path).st_mode) & 0o777)
             yield sink

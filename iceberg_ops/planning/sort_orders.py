@@ -20,11 +20,16 @@ from iceberg_ops.spec.types import PrimitiveType
 from iceberg_ops.spec.validity import check_source
 
 _CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_QUOTED = "(?>`(?:[^`]|``)+`)"
+"""A name in back quotes; ```` `` ```` in it is one."""
+_ARGUMENTS = rf"(?:{_QUOTED}|[^()`])*"
 _TERM = re.compile(
-    r"\s*(?P<term>`[^`]+`|[\w.]+(?:\s*\([^()]*\))?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
+    rf"\s*(?P<term>(?:{_QUOTED}|\w+)(?:\.(?:{_QUOTED}|\w+))*(?:\s*\({_ARGUMENTS}\))?)"
+    r"(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
     re.IGNORECASE,
 )
-_CALL = re.compile(r"(\w+)\s*\(([^()]*)\)")
+_CALL = re.compile(rf"(\w+)\s*\(({_ARGUMENTS})\)")
+_MARK = re.compile(rf"{_QUOTED}|[(),]")
 _PERIODS = {"years": "year", "months": "month", "days": "day", "date": "day", "hours": "hour", "date_hour": "hour"}
 
 
@@ -72,7 +77,7 @@ def parse_sort_order(text: str, metadata: TableMetadata) -> SortOrder:
 
 def _curve_columns(curve: str, text: str, metadata: TableMetadata) -> tuple[str, ...]:
     spec_sources = {f.source_id for f in metadata.spec.fields if f.transform.is_identity}
-    ids = [_column(part.strip().strip("`"), metadata) for part in _split(text)]
+    ids = [_column(_plain(part), metadata) for part in _split(text)]
     kept = [i for i in dict.fromkeys(ids) if i not in spec_sources]
     if not kept:
         raise OptionError(f"sort-order {curve}({text}): all columns are identity partition fields, there is nothing to order by")
@@ -82,16 +87,16 @@ def _curve_columns(curve: str, text: str, metadata: TableMetadata) -> tuple[str,
 def _transform(term: str) -> tuple[Transform, str]:
     call = _CALL.fullmatch(term)
     if call is None:
-        return IDENTITY, term.strip("`")
-    name, arguments = call[1].lower(), [part.strip() for part in call[2].split(",")]
+        return IDENTITY, _plain(term)
+    name, arguments = call[1].lower(), [part.strip() for part in _split(call[2])]
     if name in ("bucket", "truncate") and len(arguments) == 2:
         for text, column in (arguments, reversed(arguments)):
             if (width := whole_number(text, INT_MAX)) is not None and width > 0:
-                return (bucket if name == "bucket" else truncate)(width), column.strip("`")
+                return (bucket if name == "bucket" else truncate)(width), _plain(column)
     transform = transform_from_text(_PERIODS.get(name, name))
     if len(arguments) != 1 or not transform.is_known or transform.parameter is not None or transform.is_void:
         raise OptionError(f"sort-order: {term!r} must be year, month, day, hour (column), bucket(N, column) or truncate(W, column)")
-    return transform, arguments[0].strip("`")
+    return transform, _plain(arguments[0])
 
 
 def _column(name: str, metadata: TableMetadata, transform: Transform = IDENTITY) -> int:
@@ -108,5 +113,16 @@ def _column(name: str, metadata: TableMetadata, transform: Transform = IDENTITY)
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas outside parentheses."""
-    return re.split(r",(?![^()]*\))", text)
+    """Split at commas outside parentheses and back quotes."""
+    found, begun, depth = [], 0, 0
+    for mark in _MARK.finditer(text):
+        depth += (mark[0] == "(") - (mark[0] == ")")
+        if mark[0] == "," and not depth:
+            found.append(text[begun : mark.start()])
+            begun = mark.end()
+    return [*found, text[begun:]]
+
+
+def _plain(name: str) -> str:
+    """A name, parts of which may be in back quotes, as the schema has it."""
+    return re.sub(_QUOTED, lambda quoted: quoted[0][1:-1].replace("``", "`"), name.strip())

@@ -85,9 +85,9 @@ class JobFolder:
 
 
 def jobs_root() -> Path:
-    """The folder of all job folders."""
+    """The folder of all job folders. As in AIRFLOW_HOME, ``~`` is the home folder: no shell reads an environment file."""
     home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    return Path(os.environ.get(ROOT_VARIABLE) or Path(home).expanduser() / "iceberg_jobs").absolute()
+    return Path(os.path.expanduser(os.environ.get(ROOT_VARIABLE) or f"{home}/iceberg_jobs")).absolute()
 
 
 def folder_name(part: str) -> str:

@@ -35,6 +35,9 @@ _DELETES, _ORDER, _OF_KEY, _RANK, _KEY, _NO_KEY = (
     f"{OWN}{name}" for name in ("deletes", "order", "of_key", "rank", "key", "no_key")
 )
 
+_NO_ORDER = "INVALID_ORDERING_TYPE"
+"""What Spark says of a column of maps, or of variants."""
+
 
 def write_upserts(run: SparkRun, options: WriteOptions, keys: Sequence[NestedField], plan: KeyPlan) -> WrittenUpserts:
     """Write the source's rows that count, and the deletes of their keys. Raises DataError for two source rows of one key that
@@ -97,8 +100,14 @@ def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptio
     names = [_source_name(marked, f.name) for f in keys]
     keyed = marked.withColumns(_stored_keys(marked, run.table.schema, options, keys))
     by_key = Window.partitionBy(*[f"{_KEY}{i}" for i in range(len(keys))], _NO_KEY)
-    # rank: rows with the same greatest value are all first, and then more than one is left.
-    first = keyed.withColumn(_RANK, F.rank().over(by_key.orderBy(F.col(_ORDER).desc_nulls_last()))).where(F.col(_RANK) == 1)
+    try:
+        # rank: rows with the same greatest value are all first, and then more than one is left.
+        first = keyed.withColumn(_RANK, F.rank().over(by_key.orderBy(F.col(_ORDER).desc_nulls_last()))).where(F.col(_RANK) == 1)
+    except AnalysisException as e:
+        if _NO_ORDER not in str(e):
+            raise
+        kind = marked.schema[_ORDER].dataType.simpleString()
+        raise OptionError(f"upsert: order-by = {options.order_by!r}: rows cannot be ordered by a column of type {kind}") from e
     counted = first.withColumn(_OF_KEY, F.count(F.lit(1)).over(by_key))
     kept = [c for c in counted.columns if c != _NO_KEY and not c.startswith(_KEY)]
     return _checked(run, options, counted.select(*map(quoted, kept)), names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,16 @@ def text(place: RowsPlace, content: str | bytes, name: str = "a.csv", **options:
 
 def rows(place: RowsPlace) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in place.rows(columns=["id", "v"])]
+
+
+@pytest.mark.parametrize(
+    ("name", "pack", "by"),
+    [("a.csv.xz", lzma.compress, "xz"), ("a.csv", gzip.compress, "gzip"), ("a.json.txt", bz2.compress, "bzip2")],
+)
+def test_a_packed_file_whose_name_does_not_say_so_is_told_as_packed(place: RowsPlace, name: str, pack: Any, by: str) -> None:
+    packed = pack(b"id,v\n1,a\n" if "csv" in name else b'{"id": 1}\n')
+    with pytest.raises(DataError, match=rf"{name}.*: is packed by {by}, and files are unpacked by their names"):
+        place.run("append", source=text(place, packed, name))
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64])

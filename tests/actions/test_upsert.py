@@ -20,7 +20,7 @@ from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, Partiti
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.transforms import IDENTITY, bucket
-from iceberg_ops.spec.types import DOUBLE, LONG, STRING, UNKNOWN, VARIANT, GeometryType, IcebergType, NestedField
+from iceberg_ops.spec.types import DOUBLE, LONG, STRING, UNKNOWN, VARIANT, GeometryType, IcebergType, NestedField, list_of, map_of
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from tests.actions.rows_place import RowsPlace
 
@@ -124,7 +124,9 @@ def test_the_greatest_row_of_a_key_counts(place: RowsPlace, values: list[Any], t
     assert contents(place) == {("a", 1): (f"v{wins}", None), ("a", 2): ("n", None)}
 
 
-@pytest.mark.parametrize("type_", [VARIANT, GeometryType()], ids=str)
+@pytest.mark.parametrize(
+    "type_", [VARIANT, GeometryType(), map_of(3, STRING, 4, LONG), list_of(3, map_of(4, STRING, 5, LONG))], ids=str
+)
 def test_rows_are_ordered_by_no_column_whose_values_have_no_order(place: RowsPlace, type_: IcebergType) -> None:
     schema = Schema.of(NestedField(1, "k", LONG), NestedField(2, "v", type_))
     for name in ("t", "other"):

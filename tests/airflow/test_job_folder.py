@@ -44,6 +44,15 @@ ODD_IDS = [
 SECRET = {"uri": "postgresql://me:geheim%2F1@db/x", "s3.secret-access-key": "very-secret", "warehouse": "/w"}
 
 
+@pytest.mark.parametrize("root", ["~/jobs", "~no-such-user/jobs", "jobs"])
+def test_the_root_of_all_job_folders_is_a_whole_path(root: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No shell reads an environment file: ``~/jobs`` was a folder called ~ in each working folder."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("ICEBERG_OPS_JOBS", root)
+    monkeypatch.chdir(tmp_path)
+    assert jobs_root() == (Path("/home/me/jobs") if root == "~/jobs" else tmp_path / root)
+
+
 def identity(**parts: object) -> TryIdentity:
     usual = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
     return TryIdentity(**{**usual, **parts})  # type: ignore[arg-type]
@@ -144,7 +153,7 @@ def test_the_kept_job_spec_is_readable_by_the_owner_and_holds_no_secret() -> Non
             ),
         ),
         (
-            {"geheim-6"},
+            {"geheim-5", "geheim-6"},
             Source(format="sql", query="SELECT * FROM v, json.`s3a://KEY:geheim-5@b/y`", views={"v": "s3a://KEY:geheim-6@b/x"}),
         ),
     ],

@@ -59,6 +59,21 @@ def test_a_secret_in_a_rendered_field_is_masked_before_airflow_shows_the_field(m
     assert "S3cretPw1" not in str(redact(operator.source, "source"))
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"format": "sql", "query": "SELECT * FROM csv.`s3a://key:{{ params.pw }}@b/x`"},
+        {"format": "csv", "paths": ["https://h/my file.csv?sig={{ params.pw }}"]},
+    ],
+)
+def test_a_secret_of_a_uri_inside_a_rendered_text_is_masked_too(source: dict[str, object]) -> None:
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+        operator = IcebergAppendOperator(task_id="t", table="a.b", source=source)
+    operator.render_template_fields(a_context(params={"pw": "S3cretPw2"}))
+    assert "S3cretPw2" in str(operator.source)
+    assert "S3cretPw2" not in str(redact(operator.source, "source"))
+
+
 def connect(monkeypatch: pytest.MonkeyPatch, uri: str, **fields: object) -> None:
     extra = {"name": "lake", "type": "sql", "uri": uri, "s3.secret-access-key": PASSWORD}
     document = {"conn_type": "iceberg_ops", "login": "me", "password": PASSWORD, "extra": extra, **fields}

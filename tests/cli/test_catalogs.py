@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import click
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.config.job_spec import CatalogConfig
 from tests.cli.conftest import Cli
@@ -108,11 +111,48 @@ def test_a_purge_without_an_answer_says_how_to_give_it(
     assert "t" in prod()
 
 
+def test_a_purge_with_standard_input_closed_is_refused_in_one_line(prod: Callable[[], list[str]]) -> None:
+    command = f"{shlex.quote(sys.executable)} -m iceberg_ops.cli.main drop prod.a.t --purge <&-"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
+        1,
+        "error: BAD_OPTION: drop --purge asks before it deletes prod.a.t, and standard input gave no yes: give --yes",
+    )
+    assert prod() == ["t"]
+
+
+def test_a_ctrl_c_at_the_question_is_no_missing_answer(
+    cli: Cli, prod: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(io.StringIO):
+        def readline(self, *_: object) -> str:  # type: ignore[override]
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", Interrupted())
+    stopped = cli("drop", "prod.a.t", "--purge")
+    assert (stopped.code, "INTERRUPTED" in stopped.err) == (130, True)
+    assert prod() == ["t"]
+
+
+def test_a_namespace_that_another_command_creates_first_is_there(
+    cli: Cli, prod: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = SqlCatalog.create_namespace
+
+    def after_another(self: SqlCatalog, namespace: tuple[str, ...]) -> None:
+        create(self, namespace)
+        create(self, namespace)
+
+    monkeypatch.setattr(SqlCatalog, "create_namespace", after_another)
+    assert cli("create", "prod.new.t", "id int", "--create-namespace").code == 0
+
+
 def test_a_missing_namespace_says_how_to_create_it(cli: Cli, prod: Callable[[], list[str]]) -> None:
     refused = cli("create", "prod.new.t", "id int").err
     assert refused.endswith("has no namespace new: give --create-namespace, or run iceberg-ops namespace prod.new --create\n")
     assert cli("namespace", "prod.new", "--create").code == 0
     assert cli("create", "prod.new.t", "id int").code == 0
+    assert "run iceberg-ops namespace 'prod.two words' --create" in cli("create", "prod.two words.t", "id int").err
 
 
 def test_a_table_that_took_the_name_while_the_question_was_open_is_not_purged(

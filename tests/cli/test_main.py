@@ -109,6 +109,13 @@ def test_an_error_is_one_line_and_exit_code_1(cli: Cli, arguments: list[str], li
     assert done.err.count("\n") == 1
 
 
+def test_a_bad_row_in_an_error_does_not_steer_the_terminal(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n\x9b2J\x08x\n")
+    assert cli("create", "lake.ns.t", "id int").code == 0
+    failed = cli("append", "lake.ns.t", "--from", str(tmp_path / "a.csv"))
+    assert (failed.code, failed.err.count("\\x9b2J\\x08x"), "\x9b" in failed.err) == (1, 2, False)
+
+
 def test_an_unexpected_error_is_one_line_too_and_debug_shows_where(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -341,6 +341,12 @@ def test_health_asks_all_tables_of_a_namespace_a_glob_or_a_policy(
     assert asked("wh.*.t") == ["wh.ns.t", "wh.other.t"]
     assert asked("wh.*.t", "wh.ns", "wh.ns.t") == ["wh.ns.t", "wh.other.t", "wh.ns.deep.u"]
     assert asked("wh") == asked("--policy", str(tmp_path / "policy.yml")) == ["wh.ns.deep.u", "wh.ns.t", "wh.other.t"]
+    for name in ("wh.a[b]", "wh.ab", "wh.a[", "wh.a{b}"):
+        assert run(["create", f"{name}.t", "id int", "--create-namespace"]) == 0
+    capsys.readouterr()
+    assert asked("wh.a[b]") == asked("wh.a[b].t") == ["wh.a[b].t"]
+    assert (asked("wh.a["), asked("wh.a[.t"), asked("wh.a{b}.t")) == (["wh.a[.t"], ["wh.a[.t"], ["wh.a{b}.t"])
+    assert asked("wh.a[bc].t") == ["wh.ab.t"]
     for wrong, said in (
         ("wh.nope", "NO_SUCH_TABLE: no table in wh.nope"),
         ("wh.x*", "no table matches"),

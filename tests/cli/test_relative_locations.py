@@ -63,6 +63,17 @@ def test_a_created_or_registered_table_is_found_in_every_working_folder(
     assert cli("inspect", "lake.ns.r", "refs").code == 0
 
 
+@pytest.mark.parametrize("at", ["table", "namespace"])
+def test_a_home_folder_that_no_shell_has_replaced_is_no_location(cli: Cli, here: Path, at: str) -> None:
+    """``--location=~/t`` was a folder called ~ in the working folder."""
+    where = ("--property", "location=~/ns") if at == "namespace" else ()
+    assert cli("namespace", "lake.ns", "--create", *where).code == 0
+    ran = cli("create", "lake.ns.t", "id bigint", *(() if where else ("--location=~/t",)))
+    rule = "the location of table ns.t begins with ~, which only a shell replaces: write the whole path"
+    assert (ran.code, ran.err) == (1, f"error: BAD_OPTION: {rule}\n")
+    assert not (here / "~").exists()
+
+
 @pytest.mark.parametrize("relative", RELATIVE)
 def test_a_data_path_that_is_relative_lies_below_the_table(
     cli: Cli, here: Path, relative: str, monkeypatch: pytest.MonkeyPatch

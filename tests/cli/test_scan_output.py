@@ -104,6 +104,15 @@ def outside(cli: Cli, tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.parametrize("folder", ["missing", "file"])
+def test_an_output_that_cannot_be_made_is_named_as_it_was_given(cli: Cli, data_file: Path, tmp_path: Path, folder: str) -> None:
+    """The name of the file was told that would have taken its place."""
+    (tmp_path / "file").write_text("")
+    place = tmp_path / folder / "rows.jsonl"
+    said = "No such file or directory" if folder == "missing" else "Not a directory"
+    assert cli("scan", "lake.ns.t", "-o", str(place)) == (1, "", f"error: IO: {place}: {said}\n")
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "arrow"])
 def test_an_output_never_takes_the_place_of_a_live_file_wherever_that_lies(
     cli: Cli, outside: Path, tmp_path: Path, kind: str

@@ -138,6 +138,24 @@ def test_secrets_are_found_in_a_document() -> None:
     assert "geheim2" in secrets_in([{"paths": ["s3://key:geheim2@bucket/x"]}])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:geheim1@h/my file.csv",
+        "https://h/my file.csv?X-Amz-Signature=geheim1&x=1",
+        "SELECT * FROM csv.`s3a://key:geheim1@b/x`",
+        "SELECT * FROM csv.`https://h/x?sig=geheim1` WHERE a = 1",
+        "SELECT * FROM a JOIN csv.`https://h/x?x=1&sig=geheim1`)",
+        "SELECT * FROM parquet.`s3://b/x`,csv.`https://h/x?sig=geheim1`,t",
+    ],
+)
+def test_a_secret_of_a_uri_is_found_in_sql_and_in_a_path_with_spaces(text: str) -> None:
+    """Airflow showed it among the rendered fields, and Spark's own lines in the log."""
+    secrets = secrets_in({"source": {"query": text}})
+    assert "geheim1" not in hide("cannot read geheim1, geheim1 x", secrets)
+    assert "geheim1" not in hide_in_sql(text, secrets)
+
+
 def test_the_secret_of_a_credential_is_hidden_alone_too() -> None:
     assert hide("client geheim1 refused", secrets_of({"credential": "me:geheim1"})) == f"client {HIDDEN} refused"
 

@@ -9,7 +9,7 @@ import pytest
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.errors import OptionError
 from iceberg_ops.planning.sort_orders import parse_sort_order, rewrite_order
-from iceberg_ops.spec.types import INT, VARIANT, GeometryType, NestedField, StructType, list_of
+from iceberg_ops.spec.types import INT, STRING, VARIANT, GeometryType, NestedField, StructType, list_of
 from tests.planning.planning_cases import BY_ID, metadata
 
 
@@ -48,6 +48,35 @@ def test_columns_that_rows_cannot_be_ordered_by_are_refused_before_a_row_is_read
     options = rewrite_data_files_options({"strategy": "sort", "sort-order": text.format(column)}, {})
     with pytest.raises(OptionError, match="sort-order: "):
         rewrite_order(options, replace(known, schemas=(schema,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("`a``b`", [20]),
+        ("`a``b` DESC, id", [20, 1]),
+        ("`x,y)`, `a.b` NULLS LAST", [21, 22]),
+        ("bucket(4, `x,y)`), truncate(`a``b`, 2)", [21, 20]),
+        ("`s`.`t u`, s.`t u`", [24, 24]),
+        ("zorder(`x,y)`, `a``b`, id)", [21, 20, 1]),
+    ],
+)
+def test_any_name_may_stand_in_back_quotes(text: str, ids: list[int]) -> None:
+    more = (
+        *(NestedField(20 + i, name, STRING) for i, name in enumerate(("a`b", "x,y)", "a.b"))),
+        NestedField(23, "s", StructType((NestedField(24, "t u", INT),))),
+    )
+    known = metadata()
+    known = replace(known, schemas=(replace(known.schema, struct=StructType((*known.schema.fields, *more))),))
+    found = rewrite_order(rewrite_data_files_options({"sort-order": text}, {}), known)
+    named = [known.schema.find(name) for name in found.zorder_columns]
+    assert ids == ([f.source_id for f in found.sort_order.fields] if found.sort_order else [f.field_id for f in named if f])
+
+
+@pytest.mark.parametrize("text", ["`a``b" * 2000, "bucket(4, " + "`a``b" * 2000, "`id", "id`", "``", "`id``"])
+def test_back_quotes_that_do_not_pair_up_are_refused_at_once(text: str) -> None:
+    with pytest.raises(OptionError, match="sort-order"):
+        parse_sort_order(text, metadata())
 
 
 def test_an_order_equal_to_the_tables_is_recorded_under_its_id_and_others_are_not() -> None:

@@ -185,6 +185,13 @@ def test_what_can_not_be_upserted_is_refused(
         place.run("upsert", "t", source=source(place, [row("a", 1)]), options=options)
 
 
+def test_rows_are_not_ordered_by_a_map(place: Place) -> None:
+    place.create("t", SCHEMA)
+    rows = Source(format="sql", query="SELECT region, id, name, score, map(id, 1) AS m FROM target")
+    with pytest.raises(OptionError, match="order-by = 'm': rows cannot be ordered by a column of type map<"):
+        place.run("upsert", "t", source=rows, options={"order-by": "m", "source-only-columns": "m"})
+
+
 def test_a_table_without_identifier_fields_needs_upsert_keys(place: Place) -> None:
     place.create("t", Schema.of(NestedField(1, "k", INT), NestedField(2, "v", STRING)))
     rows = Source(format="sql", query="SELECT * FROM VALUES (1, 'a'), (CAST(NULL AS INT), 'b') AS s(k, v)")

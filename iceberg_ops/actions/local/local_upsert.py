@@ -31,7 +31,7 @@ from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import not_of_table
-from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField, PrimitiveType
+from iceberg_ops.spec.types import DOUBLE, FLOAT, IcebergType, MapType, NestedField, PrimitiveType, child_fields
 
 Mask = npt.NDArray[np.bool_]
 Columns = Sequence[tuple[NestedField, NestedField]]
@@ -146,11 +146,18 @@ def _order(source: SourceRows, name: str | None) -> npt.NDArray[np.int64]:
     f = source.find(name)
     if f is None:
         raise OptionError(f"upsert: order-by = {name!r}: not a column of the source ({', '.join(source.names)})")
-    if isinstance(f.type, PrimitiveType) and f.type.name in _UNORDERED:
+    if _has_no_order(f.type):
         raise OptionError(f"upsert: order-by = {name!r}: rows cannot be ordered by a column of type {f.type}")
     if f.type.is_nested or f.type in (FLOAT, DOUBLE):
         raise NeedsSparkError.to(f"upsert order-by {name} of type {f.type}")
     return ranks(source.column(f))
+
+
+def _has_no_order(type_: IcebergType) -> bool:
+    """Whether Spark orders no values of the type either: of a map, or of what holds one."""
+    if isinstance(type_, PrimitiveType):
+        return type_.name in _UNORDERED
+    return isinstance(type_, MapType) or any(_has_no_order(f.type) for f in child_fields(type_))
 
 
 def _check_one_each(source: SourceRows, order_by: str | None, keys: Sequence[NestedField], codes: npt.NDArray[np.int64]) -> None:

@@ -10,6 +10,15 @@ from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError
 _MARK = "\ufeff"
 """What some programs put before text, to say that it is UTF-8."""
 _NOT_ITS_ENCODING = "is not text in the source's encoding"
+_PACKED = {
+    b"\xfd7zXZ\0": "xz",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf'\x1c": "7z",
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"(\xb5/\xfd": "zstd",
+}
+"""How files begin that a program has packed, and by what."""
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -20,7 +29,14 @@ def decoded(raw: bytes, encoding: str, *, begins: bool = True) -> str | BadRecor
     try:
         return raw.decode(encoding).removeprefix(mark)
     except UnicodeError:
-        return BadRecord(f"{_NOT_ITS_ENCODING} ({encoding})", raw.decode(encoding, "replace").removeprefix(mark))
+        return BadRecord(_not_text(raw, encoding), raw.decode(encoding, "replace").removeprefix(mark))
+
+
+def _not_text(raw: bytes, encoding: str) -> str:
+    packed = next((how for begin, how in _PACKED.items() if raw.startswith(begin)), None)
+    if packed is None:
+        return f"{_NOT_ITS_ENCODING} ({encoding})"
+    return f"is packed by {packed}, and files are unpacked by their names (.gz, .bz2): unpack it, or pack it under such a name"
 
 
 def without_mark(raw: bytes) -> bytes:
