@@ -64,7 +64,7 @@ def stored_parts(path: str) -> tuple[pa.Schema, list[SourcePart]]:
 
 
 def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
-    if not _calendar_is_kept(footer):
+    if not calendar_is_kept(footer):
         raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
     if any(footer.schema.column(n).physical_type == "INT96" for n in range(footer.num_columns)):
         raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
@@ -85,7 +85,9 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         raise DataError(f"source {path} cannot be read: {e}") from None
 
 
-def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
+def calendar_is_kept(footer: pq.FileMetaData) -> bool:
+    """Whether Spark reads a file's dates and timestamps as they are stored: not where one of its versions noted that it wrote old
+    ones in another calendar, whatever a reader is told."""
     notes = footer.metadata or {}
     version = notes.get(_SPARK_VERSION)
     if version is None:
