@@ -54,7 +54,7 @@ def check_source(draw: Draw, place: Place, form: str, schema: Schema, drawn: Dra
 @contextmanager
 def parts_of(place: Place, size: int | None) -> Iterator[None]:  # noqa: F811
     """Within: Spark cuts files into parts of so many bytes, wherever that is; None: of its own size."""
-    sizes = {"maxPartitionBytes": size, "openCostInBytes": 0} if size else {}
+    sizes = {"maxPartitionBytes": size, "openCostInBytes": 1} if size else {}
     names = {f"spark.sql.files.{name}": value for name, value in sizes.items()}
     before = {name: place.session.conf.get(name) for name in names}
     for name, value in names.items():
