@@ -19,6 +19,7 @@ from uuid import UUID
 
 from iceberg_ops.errors import SchemaError, WhereError
 from iceberg_ops.expressions.comparisons import interval, plain_literal
+from iceberg_ops.expressions.literal_text import timestamp_from_text
 from iceberg_ops.expressions.predicates import (
     ALWAYS_FALSE,
     ALWAYS_TRUE,
@@ -41,7 +42,7 @@ from iceberg_ops.expressions.predicates import (
 )
 from iceberg_ops.spec.epoch import NANOS_PER_SECOND, iso_date, iso_time, iso_timestamp
 from iceberg_ops.spec.transforms import transform_from_text
-from iceberg_ops.spec.types import IcebergType, PrimitiveType, primitive_from_name
+from iceberg_ops.spec.types import TIMESTAMP_NS, TIMESTAMPTZ_NS, IcebergType, PrimitiveType, primitive_from_name
 
 _TEMPORAL: dict[str, Callable[[int], str]] = {
     "date": iso_date,
@@ -195,6 +196,10 @@ def _read_literal(op: Op, type_name: str, value: Any) -> Literal:
     # Binding knows how to read a JSON single value against a column; here the literal's own type serves as the column.
     try:
         type_ = primitive_from_name(type_name)
+        if type_ in (TIMESTAMP_NS, TIMESTAMPTZ_NS) and isinstance(
+            value, str
+        ):  # a literal of SQL may be beyond every value of a column
+            return Literal(timestamp_from_text(value)[0], type_)
         return Literal(interval(type_, plain_literal(type_, value)).low, type_)
     except (ValueError, TypeError, ArithmeticError, SchemaError) as e:
         raise WhereError(f"expression JSON of type {op.value!r}: {value!r} is no {type_name} literal: {e}") from None

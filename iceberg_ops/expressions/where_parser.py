@@ -151,8 +151,14 @@ def _trees(text: str, tokens: Tokens) -> list[Any]:
 
 
 def tokens_of(text: str) -> Tokens:
-    """Raises SqlglotError."""
-    return list(_Dialect().tokenize(text))
+    """The tokens of a text; ``0x1F`` is a name there, as in Spark. Raises SqlglotError."""
+    return [_hexadecimal_name(token, text) for token in _Dialect().tokenize(text)]
+
+
+def _hexadecimal_name(token: Any, text: str) -> Any:
+    if token.token_type is not TokenType.HEX_STRING or not (written := text[token.start : token.end + 1]).startswith("0"):
+        return token
+    return Token(TokenType.VAR, written, token.line, token.col, token.start, token.end, token.comments)
 
 
 def is_string(token: Any) -> bool:

@@ -17,6 +17,8 @@ from iceberg_ops.errors import DataError
 _IN_BLOCKS = (".snappy", ".lz4")
 _LENGTHS = 8
 """Bytes of the two lengths."""
+_LZ4_FRAMES = frozenset({0x04224D18, 0x02214C18})
+"""How LZ4's own files begin, read as a length. What follows may look like a part's length where the file is large."""
 
 
 def check_blocks(session: SparkSession, files: Iterable[str]) -> None:
@@ -35,7 +37,7 @@ def check_blocks(session: SparkSession, files: Iterable[str]) -> None:
             whole, first = stream.readInt(), stream.readInt()
         finally:
             stream.close()
-        if whole and not (whole > 0 and 0 < first <= rest):
+        if whole in _LZ4_FRAMES or (whole and not (whole > 0 and 0 < first <= rest)):
             raise DataError(
                 f"source {unquote(file)} is not in the form that Hadoop gives files of that name (blocks with their lengths before "
                 f"them): decompress it, or compress it by gzip, bzip2 or zstd"

@@ -19,10 +19,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
+from iceberg_ops.data.sources.text.parsed import shown
+from iceberg_ops.data.sources.text.text_values import decimal_of
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import STRING, DecimalType
-from spark_jobs.jobs.source_files import FIELD_ID, folder_columns
+from spark_jobs.jobs.source_files import FIELD_ID, folder_columns, folder_texts
 from spark_jobs.runners.column_names import quoted
 
 _FOOTER_THREADS = 8
@@ -63,13 +65,23 @@ def schema_to_read(rows: DataFrame, schema: Schema) -> spark.StructType | None:
 
 
 def with_folder_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
-    """``rows`` with the text of folder names as the decimals that the table's columns are; a number that one does not hold fails
-    the job when it is read."""
+    """``rows`` with the text of folder names as the decimals that the table's columns are. Raises DataError for a text that is not
+    exactly a value of its column: Spark would round it."""
     decimals = {f.name.lower(): f.type for f in schema.fields if isinstance(f.type, DecimalType)}
     wanted = decimals.keys() & folder_columns(rows)
     texts = [f.name for f in rows.schema.fields if f.name.lower() in wanted and f.dataType == spark.StringType()]
     types = {name: decimals[name.lower()] for name in texts}
+    for name, type_ in types.items():
+        for text in sorted(folder_texts(rows, name)):
+            _check_is_decimal(name, text, type_)
     return rows.withColumns({n: F.col(quoted(n)).cast(spark.DecimalType(t.precision, t.scale)) for n, t in types.items()})
+
+
+def _check_is_decimal(name: str, text: str, type_: DecimalType) -> None:
+    try:
+        decimal_of(text, type_)
+    except ValueError:
+        raise DataError(f"source folder {name}={text}: {shown(text)} is no {type_}, the type of column {name!r}") from None
 
 
 def has_ids(field: spark.StructField) -> bool:

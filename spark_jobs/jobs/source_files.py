@@ -90,11 +90,27 @@ def folder_columns(rows: DataFrame) -> frozenset[str]:
     return frozenset(name.lower() for name in found)
 
 
+def folder_texts(rows: DataFrame, name: str) -> Iterator[str]:
+    """The values of a column of ``folder_columns`` that is read as text, those of each folder once."""
+    for relation in _relations_of(rows._jdf.queryExecution().analyzed()):
+        names = list(map(str, relation.partitionSchema().fieldNames()))
+        if name in names:
+            place = names.index(name)
+            values = [folder.values() for folder in items(relation.location().partitionSpec().partitions())]
+            yield from {str(row.getUTF8String(place)) for row in values if not row.isNullAt(place)}
+
+
 def _folder_columns(plan: Any) -> Iterator[str]:
+    for relation in _relations_of(plan):
+        yield from map(str, relation.partitionSchema().fieldNames())
+
+
+def _relations_of(plan: Any) -> Iterator[Any]:
+    """The relations of files of a logical plan, without those of subqueries."""
     if kind_of(plan) == "LogicalRelation" and kind_of(plan.relation()) == "HadoopFsRelation":
-        yield from map(str, plan.relation().partitionSchema().fieldNames())
+        yield plan.relation()
     for child in items(plan.children()):
-        yield from _folder_columns(child)
+        yield from _relations_of(child)
 
 
 class _Walk:

@@ -1,7 +1,8 @@
 """Whether Spark's own Parquet reader reads a file's columns exactly as ours does, as far as the footer shows.
 
 A footer fits where each column that is asked for has its field id, the wanted type, and a codec and encodings that Spark reads, or
-is missing and therefore NULL; and where no two columns can be taken for each other. The rule upheld: in any doubt it does not fit.
+is missing and therefore NULL; where no two columns can be taken for each other; and where Spark does not move dates to another
+calendar. The rule upheld: in any doubt it does not fit.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from iceberg_ops.data.arrow.arrow_schema import FIELD_ID
 from iceberg_ops.data.columns.metadata_values import lineage_fields
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.formats.parquet_encryption import file_has_encrypted_columns
+from iceberg_ops.data.sources.source_fit import calendar_is_kept
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.types import MISSING, DecimalType, NestedField
 from spark_jobs.runners.column_names import OWN
@@ -53,7 +55,7 @@ def footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
         return False  # whatever is the matter with it, the other reader knows how to say it, or to read it all the same
     found = _by_id(columns)
     wanted = (*lineage_fields(context.projected), *context.data_fields)
-    if encrypted or found is None or not _names_are_apart(columns.names):
+    if encrypted or found is None or not _names_are_apart(columns.names) or not calendar_is_kept(footer):
         return False
     if task.data_file.first_row_id is None and any(f.field_id in found for f in lineage_fields(context.projected)):
         return False  # its rows have no ids

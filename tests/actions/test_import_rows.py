@@ -198,6 +198,63 @@ def test_a_time_beyond_the_columns_range_is_refused(place: Place, type_: Iceberg
         place.add()
 
 
+OF_SPARK_2 = {"org.apache.spark.version": "2.4.8"}
+DAYS = {"first Gregorian": -141_427, "last Julian": -141_428, "a year 1": -719_164}
+FORMS: dict[str, tuple[IcebergType, Any]] = {
+    "date": (DATE, lambda day: pa.array([0, day, None], pa.int32()).view(pa.date32())),
+    "timestamp": (TIMESTAMP, lambda day: pa.array([0, day * 86_400_000, None], pa.int64()).view(pa.timestamp("ms"))),
+    "date in a timestamp": (TIMESTAMP, lambda day: pa.array([0, day], pa.int32()).view(pa.date32())),
+    "struct": (StructType((NestedField(3, "d", DATE),)), lambda day: pa.array([{"d": day}, None], pa.struct({"d": pa.date32()}))),
+    "list": (ListType(NestedField(3, "element", DATE)), lambda day: pa.array([[0, day], None], pa.list_(pa.date32()))),
+    "map": (
+        MapType(NestedField(3, "key", DATE, required=True), NestedField(4, "value", LONG)),
+        lambda day: pa.array([[(day, 1)], None], pa.map_(pa.date32(), pa.int64())),
+    ),
+}
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("notes", [OF_SPARK_2, {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyDateTime": ""}])
+def test_dates_of_the_calendar_of_an_old_spark_are_refused(
+    place: Place, notes: dict[str, str], form: str, statistics: bool
+) -> None:
+    type_, array_of_day = FORMS[form]
+    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", type_)), UNPARTITIONED, **{"format-version": "3"})
+    for name, day in DAYS.items():
+        array = array_of_day(day)
+        table = pa.table({"id": range(len(array)), "x": array}).replace_schema_metadata(notes)
+        put(place, f"{day}.parquet", table, write_statistics=statistics)
+        if name == "first Gregorian":
+            place.add()
+        else:
+            with pytest.raises(DataError, match=rf"{day}\.parquet: column 'x' holds dates before 1582-10-15"):
+                place.add()
+        (place.files / f"{day}.parquet").unlink()
+
+
+@pytest.mark.parametrize("notes", [{}, {"org.apache.spark.version": "3.5.1"}])
+def test_old_dates_in_todays_calendar_are_taken(place: Place, notes: dict[str, str]) -> None:
+    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", DATE)), UNPARTITIONED)
+    put(place, "a.parquet", pa.table({"id": range(3), "x": FORMS["date"][1](-719_162)}).replace_schema_metadata(notes))
+    place.add()
+    assert [str(row["x"]) for row in place.rows()] == ["1970-01-01", "0001-01-01", "None"]
+
+
+@pytest.mark.parametrize(("version", "taken"), [("2.4.8", False), ("3.0.3", False), ("3.1.0", True)])
+def test_old_timestamps_of_type_int96_have_a_note_of_their_own(place: Place, version: str, taken: bool) -> None:
+    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", TIMESTAMP)), UNPARTITIONED)
+    times = pa.table({"id": [1], "x": pa.array([-719_162 * 86_400_000_000], pa.int64()).view(pa.timestamp("us"))})
+    noted = times.replace_schema_metadata({"org.apache.spark.version": version})
+    put(place, "a.parquet", noted, use_deprecated_int96_timestamps=True)
+    if taken:
+        place.add()
+        assert [str(row["x"]) for row in place.rows()] == ["0001-01-01 00:00:00"]
+    else:
+        with pytest.raises(DataError, match=r"a\.parquet: column 'x' holds dates before 1582-10-15"):
+            place.add()
+
+
 @pytest.mark.parametrize("statistics", [True, False])
 def test_milliseconds_and_days_in_range_are_read_as_microseconds(place: Place, statistics: bool) -> None:
     times = pa.table({"id": [1, 2], "x": pa.array([1, None], pa.timestamp("ms"))})

@@ -86,6 +86,7 @@ def test_bind_write_read_bind_is_a_round_trip(expression: Any) -> None:
         "i = 1L",
         "d > 1.50",
         "ts < TIMESTAMP '2020-01-01 00:00:00.5Z'",
+        "ts < TIMESTAMP '1500-01-01 00:00:00.1234567'",
         "day = DATE '-0001-01-01'",
         "bin = X'00ff'",
         "d = double('NaN')",

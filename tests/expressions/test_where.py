@@ -151,6 +151,7 @@ def test_an_exact_part_beside_an_opaque_one_still_prunes() -> None:
         ("upper(nosuch) = 'x'", "no column named 'nosuch'"),
         ("S = 5", "column 'S' of type string cannot be compared with the int literal '5'"),
         ("a = 'x'", "column 'a' of type int cannot be compared with the string literal 'x': 'x' is not a whole number"),
+        ("a = 0x1F", "no column named '0x1F'"),
         ("a = DATE '2020-01-01'", "column 'a' of type int cannot be compared with the date literal"),
         ("a = TRUE", "column 'a' of type int cannot be compared with the boolean literal"),
         ("ts = 'soon'", "column 'ts' of type timestamp cannot be compared with the string literal 'soon'"),

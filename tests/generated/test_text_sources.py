@@ -6,6 +6,8 @@ import bz2
 import datetime
 import gzip
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +43,40 @@ def plain(value: Any) -> Any:
 def check_source(draw: Draw, place: Place, form: str, schema: Schema, drawn: Drawn) -> None:  # noqa: F811
     name = f"t{draw.seed}"
     place.create(name, schema)
-    path = place.folder / f"{name}.txt"
-    path.write_bytes(drawn.text)
+    path = written(draw, place.folder, f"{name}.txt", drawn.text)
     source = Source(format=form, paths=[str(path)], options=drawn.options)  # type: ignore[arg-type]
+    size = draw.choice([None, 16, 40, 100])
+    draw.note("one part" if size is None else "many parts")
+    with parts_of(place, size):
+        check_job(place, name, source, drawn)
+
+
+@contextmanager
+def parts_of(place: Place, size: int | None) -> Iterator[None]:  # noqa: F811
+    """Within: Spark cuts files into parts of so many bytes, wherever that is; None: of its own size."""
+    sizes = {"maxPartitionBytes": size, "openCostInBytes": 1} if size else {}
+    names = {f"spark.sql.files.{name}": value for name, value in sizes.items()}
+    before = {name: place.session.conf.get(name) for name in names}
+    for name, value in names.items():
+        place.session.conf.set(name, str(value))
+    try:
+        yield
+    finally:
+        for name, given in before.items():
+            place.session.conf.set(name, str(given))
+
+
+def written(draw: Draw, folder: Path, name: str, text: bytes) -> Path:
+    """The file with ``text``, perhaps compressed: then it may be several streams, one behind the other."""
+    end, compress = draw.choice([("", bytes), ("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+    cut = draw.randint(0, len(text))
+    draw.note(f"compressed {end or 'not'}")
+    path = folder / f"{name}{end}"
+    path.write_bytes(compress(text[:cut]) + compress(text[cut:]))
+    return path
+
+
+def check_job(place: Place, name: str, source: Source, drawn: Drawn) -> None:  # noqa: F811
     try:
         place.run("append", name, source=source)
     except (DataError, SchemaError) as e:
@@ -82,11 +115,7 @@ def check_on_lane_local(draw: Draw, root: Path, form: str, schema: Schema, drawn
     folder = root / str(draw.seed)
     own = RowsPlace.at(folder)
     own.create(schema)
-    end, compress = draw.choice([("", bytes), ("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
-    cut = draw.randint(0, len(drawn.text))  # what is compressed may be several streams, one behind the other
-    draw.note(f"compressed {end or 'not'}")
-    path = folder / f"a.{form}{end}"
-    path.write_bytes(compress(drawn.text[:cut]) + compress(drawn.text[cut:]))
+    path = written(draw, folder, f"a.{form}", drawn.text)
     source = Source(format=form, paths=[str(path)], options=drawn.options)  # type: ignore[arg-type]
     try:
         own.run("append", source=source)

@@ -155,6 +155,19 @@ def test_int96_timestamps_are_not_spark_s(place: Place) -> None:
     assert native(table) == [False]
 
 
+@pytest.mark.parametrize(
+    "notes", [{"org.apache.spark.version": "2.4.8"}, {"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyDateTime": ""}]
+)
+def test_dates_that_spark_would_move_to_another_calendar_are_not_spark_s(place: Place, notes: dict[str, str]) -> None:
+    schema = Schema.of(ID, NestedField(2, "day", DATE))
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "day": [dt.date(1500, 1, 1), dt.date(1, 1, 1)]}).cast(arrow_schema(schema))
+    table = add_file(place, place.create("t", schema), rows.replace_schema_metadata(notes), "old.parquet")
+    assert native(table) == [False]
+    change = RowChange(mode="copy-on-write", set={"id": "id + 2"})
+    place.run("update", "t", where="id = 1 AND day = DATE '1500-01-01'", change=change)
+    assert place.rows("t") == [{"id": 2, "day": dt.date(1, 1, 1)}, {"id": 3, "day": dt.date(1500, 1, 1)}]
+
+
 EVERY = Schema.of(
     NestedField(1, "flag", BOOLEAN),
     NestedField(2, "small", INT),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ REFUSED = re.compile(
     "has a time zone, which a timestamp without zone does not"  # Spark leaves the zone out
     "|need more than 38 digits"  # Spark rounds, by rules that depend on how a number is written
     "|is beyond every"  # Spark holds it TRUE or FALSE for NULL, too
-    "|is not text: like"  # of a binary column
+    "|is not text: (?:not-)?like"  # of a binary column
     "|needs an offset, not"  # years that Python's time zones do not have
     "|it is outside float"  # CAST(1e300 AS FLOAT), which is infinite in Spark, where 1e300F is an error
     "|is not a time zone"  # Java's short names: PST
@@ -58,11 +59,11 @@ class Case:
     def is_odd(self) -> bool:
         return any(odd in tag for odd in ODD for tag in self.drawn.tags)
 
-    @property
+    @cached_property
     def outcome(self) -> str:
         if isinstance(self.ours, str):
             return "both refuse" if isinstance(self.spark, str) else "we refuse"
-        if not is_exact(self.ours):
+        if not all(is_exact(parse_where(form.format(self.text))) for form in FORMS.values()):  # NULL AND x is false without x
             return "left to Spark"
         return "Spark refuses" if isinstance(self.spark, str) else "answered"
 

@@ -1,12 +1,14 @@
 """What the rows of a Parquet file that someone else wrote must hold before the file becomes a table's.
 
-Three things that a reader relies on are looked up in the rows, of those columns only where the footer leaves them in doubt:
+Four things that a reader relies on are looked up in the rows, of those columns only where the footer leaves them in doubt:
 
 * a column (at any depth of structs) that an identity partition field comes from holds the partition's value in every row. Planning
   goes by the partition, reading by the file's column where there is one (spec: "Column Projection"), so rows would be found by one
   and shown with the other;
 * a required column holds no null, at any depth: the table could not be rewritten, because no file can be written from such rows;
-* dates and times of a coarser unit than the table's are in its range, because every scan of the file would fail.
+* dates and times of a coarser unit than the table's are in its range, because every scan of the file would fail;
+* dates are in today's calendar. Spark before 3 stored those before 1582-10-15 in another, and notes its version, which no reader of
+  a table looks at: they would be other days.
 
 The rows are read as a scan reads them.
 """
@@ -19,10 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.arrow.nested_nulls import entries_of
 from iceberg_ops.data.columns.file_columns import FileColumn, child_arrow_fields, find_column
 from iceberg_ops.data.columns.missing_values import ancestors
 from iceberg_ops.data.columns.partition_values import distinct
@@ -30,6 +34,7 @@ from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.deletes.delete_keys import descend
 from iceberg_ops.data.formats.footer_statistics import holds_nulls_only
 from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.sources.source_fit import calendar_is_kept
 from iceberg_ops.data.writing.conform import check_required
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.io.changing_files import ChangingFilesIO
@@ -40,11 +45,13 @@ from iceberg_ops.spec.name_mapping import NameMapping
 from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import VARIANT, IcebergType, NestedField, StructType, child_fields
+from iceberg_ops.spec.types import VARIANT, IcebergType, ListType, MapType, NestedField, StructType, child_fields
 
 _MOST = (1 << 63) - 1
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NANOS_OF_DAY = 86_400 * 10**9
+_FIRST_GREGORIAN = -141_427
+"""1582-10-15 in days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ def check_rows(io: FileIO, file: DataFile, footer: Footer, schema: Schema, spec:
     context = ReadContext(table_schema=schema, projected=schema, specs={spec.spec_id: spec}, name_mapping=mapping)
     try:
         _check_partition(io, file, footer, context)
+        _check_calendar(io, file, footer, context)
         fields = [f for f in schema.fields if _is_doubtful(f, footer, schema, spec)]
         if fields:
             for batch in _read(io, file, context, fields):
@@ -95,6 +103,61 @@ def _check_partition(io: FileIO, file: DataFile, footer: Footer, context: ReadCo
             held = descend(batch.column(0), path, field.source_id)
             if (wrong := _other_than(value, type_, held)) is not None:
                 raise DataError(f"column {schema.name_of(field.source_id)!r} holds {wrong}, its folder says {_shown(type_, value)}")
+
+
+def _check_calendar(io: FileIO, file: DataFile, footer: Footer, context: ReadContext) -> None:
+    if calendar_is_kept(footer.metadata) and calendar_is_kept(footer.metadata, int96=True):
+        return
+    for f in context.table_schema.fields:
+        column = find_column(footer.columns, f.field_id)
+        if column is None or not any(_may_be_of_old_calendar(n, type_, footer) for n, type_ in _leaves(column)):
+            continue
+        for batch in _read(io, file, context, [f]):
+            if _is_before_gregorian(f.type, batch.column(0)):
+                raise DataError(
+                    f"column {f.name!r} holds dates before 1582-10-15, and an old Spark wrote them in another calendar, of which "
+                    "no reader of a table knows: they would be other days. Write these rows with append on lane spark instead"
+                )
+
+
+def _leaves(column: FileColumn) -> Iterator[tuple[int, pa.DataType]]:
+    if not column.children:
+        yield column.leaves[0], column.type
+    for child in column.children:
+        yield from _leaves(child)
+
+
+def _may_be_of_old_calendar(leaf: int, stored: pa.DataType, footer: Footer) -> bool:
+    """Whether a leaf of dates or timestamps is stored in the calendar of an old Spark, and the footer does not exclude that a value
+    is so old that this matters."""
+    if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)):
+        return False
+    if calendar_is_kept(footer.metadata, int96=footer.metadata.schema.column(leaf).physical_type == "INT96"):
+        return False
+    first = _FIRST_GREGORIAN * (1 if pa.types.is_date(stored) else _NANOS_OF_DAY // _NANOS[stored.unit])
+    return any(not holds_nulls_only(k) and not _begins_at(k.statistics, first) for k in footer.chunks(leaf))
+
+
+def _begins_at(statistics: pq.Statistics | None, first: int) -> bool:
+    low = statistics.min_raw if statistics is not None and statistics.has_min_max else None
+    return isinstance(low, int) and low >= first
+
+
+def _is_before_gregorian(type_: IcebergType, array: pa.Array) -> bool:
+    if isinstance(type_, StructType):
+        return any(_is_before_gregorian(f.type, part) for f, part in zip(type_.fields, array.flatten(), strict=True))
+    if isinstance(type_, ListType):
+        return _is_before_gregorian(type_.element.type, array.flatten())
+    if isinstance(type_, MapType):
+        parts = zip((type_.key, type_.value), entries_of(array).flatten(), strict=True)
+        return any(_is_before_gregorian(f.type, part) for f, part in parts)
+    if pa.types.is_date32(array.type):
+        least, first = pc.min(array.view(pa.int32())).as_py(), _FIRST_GREGORIAN
+    elif pa.types.is_timestamp(array.type):
+        least, first = pc.min(array.view(pa.int64())).as_py(), _FIRST_GREGORIAN * (_NANOS_OF_DAY // _NANOS[array.type.unit])
+    else:
+        return False
+    return least is not None and least < first
 
 
 def _other_than(value: Any, type_: IcebergType, held: pa.Array) -> str | None:

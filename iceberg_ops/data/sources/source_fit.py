@@ -23,9 +23,8 @@ from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.types import UNKNOWN, DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
 
-_SPARK_VERSION, _LEGACY_DATES = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
-_FIRST_CORRECTED = 3
-"""Spark before this version wrote old dates in another calendar."""
+_SPARK_VERSION = b"org.apache.spark.version"
+_LEGACY_DATES, _LEGACY_INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "string", "binary"})
 _SAME_VALUES = 2
 """The format version whose promotions change no value (v3 makes a date a timestamp)."""
@@ -64,7 +63,7 @@ def stored_parts(path: str) -> tuple[pa.Schema, list[SourcePart]]:
 
 
 def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
-    if not _calendar_is_kept(footer):
+    if not calendar_is_kept(footer):
         raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
     if any(footer.schema.column(n).physical_type == "INT96" for n in range(footer.num_columns)):
         raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
@@ -85,13 +84,17 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         raise DataError(f"source {path} cannot be read: {e}") from None
 
 
-def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
+def calendar_is_kept(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
+    """Whether dates and timestamps (``int96``: those of the type INT96) are stored in today's calendar, as far as Spark notes it:
+    its versions before 3 wrote old ones in another, and later ones can be told to. Spark reads a file by its note, whatever it is
+    told; no other reader of a table does."""
     notes = footer.metadata or {}
     version = notes.get(_SPARK_VERSION)
     if version is None:
         return True
-    major = version.split(b".")[0]
-    return (count_of(major.decode("ascii", "replace")) or 0) >= _FIRST_CORRECTED and _LEGACY_DATES not in notes
+    since, legacy = ((3, 1), _LEGACY_INT96) if int96 else ((3, 0), _LEGACY_DATES)
+    numbers = tuple(count_of(part) or 0 for part in version.decode("ascii", "replace").split(".")[:2])
+    return numbers >= since and legacy not in notes
 
 
 def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
