@@ -72,7 +72,7 @@ def drop_with_files(
     if claimed is None:
         forget()
         return Deletion(kept=tuple(KeptFile(file, "its owners cannot be told") for file in files))
-    with state_if_interrupted(dropped_in_part(table.identifier[1:])) as happened, purge_noted(table, folders) as note:
+    with state_if_interrupted(dropped_in_part(table.identifier)) as happened, purge_noted(table, folders) as note:
         forget()
         happened()
         try:

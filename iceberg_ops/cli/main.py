@@ -78,6 +78,7 @@ COMMANDS: dict[str, Registered] = {
     ),
     "register": Registered("iceberg_ops.cli.imports", "register", "Take an existing metadata file as a table.", changes=True),
     "health": Registered("iceberg_ops.cli.health", "health", "Say what is due on tables, and why."),
+    "catalog": Registered("iceberg_ops.cli.catalog_test", "catalog", "Try what jobs need of a catalog and its store."),
     "policy": Registered("iceberg_ops.cli.policy", "policy", "Check and explain maintenance policies."),
 }
 

@@ -16,6 +16,7 @@ from iceberg_ops.errors import OptionError
 
 AUTH_TYPE = "rest.auth.type"
 SIGV4_ENABLED = "rest.sigv4-enabled"
+DEFAULT_TOKEN_SERVER = "v1/oauth/tokens"
 _TYPES = ("none", "basic", "oauth2", "sigv4")
 
 
@@ -79,7 +80,7 @@ def authorization_of(
             )
     if credential := properties.get("credential"):
         request = TokenRequest(
-            address=checked_uri("oauth2-server-uri", properties.get("oauth2-server-uri") or f"{uri}/v1/oauth/tokens"),
+            address=_token_server(properties.get("oauth2-server-uri") or DEFAULT_TOKEN_SERVER, uri),
             credential=credential,
             scope=properties.get("scope", DEFAULT_SCOPE),
             audience=properties.get("audience"),
@@ -100,6 +101,11 @@ def _type_of(properties: Mapping[str, str]) -> str:
     if kind not in _TYPES:
         raise OptionError(f"catalog property {AUTH_TYPE} is {kind!r}: must be one of {', '.join(_TYPES)}")
     return kind
+
+
+def _token_server(address: str, uri: str) -> str:
+    """A path is one of the catalog's server."""
+    return checked_uri("oauth2-server-uri", address if ":" in address else f"{uri}/{address.lstrip('/')}")
 
 
 def _given(properties: Mapping[str, str], name: str) -> str:

@@ -140,10 +140,11 @@ class RestCatalog:
         found = LoadedTable.of(answer.document(what), what)
         if not found.location:
             raise NoAnswerError(f"catalog {self._name}: the answer to {what} names no metadata file")
-        lent = found.lent.for_location(found.metadata.location)
+        lent, before = found.lent.for_location(found.metadata.location), self._kept.get(identifier)
         table = Table((self._name, *identifier), found.metadata, found.location, io or self._storage.of_table(lent))
-        if io is None and (etag := answer.headers.get("etag")):
-            self._kept.keep(identifier, Kept(etag, table, expires_at_ms(lent)))
+        if (etag := answer.headers.get("etag")) and (io is None or (before is not None and before.table.io is io)):
+            ends = before.expires_at_ms if io is not None and before is not None else expires_at_ms(lent)
+            self._kept.keep(identifier, Kept(etag, table, ends))
         return table
 
     def _done(self, identifier: Identifier, answer: Answer, what: str, io: FileIO | None = None) -> Table:

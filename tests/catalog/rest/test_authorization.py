@@ -72,7 +72,7 @@ def test_every_request_says_who_asks(server: FakeServer, properties: Mapping[str
         ({"rest.sigv4-enabled": "true", "token": "abcd"}, "choose one"),
         ({"rest.sigv4-enabled": "true", "rest.signing-region": "eu"}, "needs keys"),
         ({"rest.sigv4-enabled": "true", "rest.access-key-id": "a", "rest.secret-access-key": "b"}, "needs a region"),
-        ({"credential": "a:b", "oauth2-server-uri": "auth"}, "oauth2-server-uri must be an address"),
+        ({"credential": "a:b", "oauth2-server-uri": "auth:8080"}, "oauth2-server-uri must be an address"),
     ],
 )
 def test_what_does_not_say_who_asks_is_an_error(server: FakeServer, properties: Mapping[str, str], text: str) -> None:
@@ -99,9 +99,10 @@ def test_a_credential_is_exchanged_for_a_token_once(
 
 
 def test_a_token_server_elsewhere_is_asked(server: FakeServer) -> None:
-    tokens = TokenServer(server, path="/elsewhere/token")
-    server.catalog({**CREDENTIAL, "oauth2-server-uri": "https://auth.test/elsewhere/token"})
-    assert tokens.given == 1
+    tokens = TokenServer(server, path="/api/elsewhere/token")
+    for address in ("https://auth.test/api/elsewhere/token", "/elsewhere/token", "elsewhere/token"):
+        server.catalog({**CREDENTIAL, "oauth2-server-uri": address})
+    assert tokens.given == 3
 
 
 @pytest.mark.parametrize(("seconds", "until"), [(3600, 3539), (100, 89), ("100", 89), (None, 10**9)])

@@ -22,6 +22,7 @@ from iceberg_ops.errors import (
     TerminalError,
     UnsupportedError,
 )
+from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, make_table
 from tests.catalog.rest.fake_server import URI, FakeServer, answers, error, lost_answer, no_connection
 
@@ -140,6 +141,10 @@ def test_a_table_that_has_not_changed_is_not_sent_again(server: FakeServer) -> N
     table = make_table(catalog)
     assert catalog.load_table(IDENTIFIER) is table
     assert server.requests[-1].headers["If-None-Match"]
+    changed = catalog.commit_table(table, [], [SetProperties({"a": "b"})])
+    assert catalog.load_table(IDENTIFIER) is changed, "nor is one that was just committed to"
+    server.inner.commit_table(changed, [], [SetProperties({"a": "c"})])
+    assert catalog.load_table(IDENTIFIER).properties["a"] == "c"
     server.inner.rename_table(IDENTIFIER, ("ns", "u"))
     with pytest.raises(NoSuchTableError):
         catalog.load_table(IDENTIFIER)
