@@ -7,6 +7,7 @@ SOURCES := iceberg_ops spark_jobs plugins dags demo tests $(wildcard benchmarks)
 ICEBERG_JAVA := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0,org.xerial:sqlite-jdbc:3.46.1.3,org.postgresql:postgresql:42.7.4
 IVY := build/ivy
 REST_JARS := build/jars/rest
+CLASSES := build/spark-classes.jsa
 ONLY ?=
 DAYS ?=
 
@@ -35,8 +36,12 @@ down: $(STAMP)  ## stop what up (or an interrupted demo) left running
 	@PYTHONPATH=.:plugins $(BIN)/python -m demo down
 
 test: export PYTHONDONTWRITEBYTECODE =# programs that tests start would compile all they import
-test: $(STAMP)  ## unit, property, Spark, DAG and oracle tests, in two processes
+test: $(STAMP) $(CLASSES)  ## unit, property, Spark, DAG and oracle tests, in two processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+
+$(CLASSES): $(STAMP)
+	PYTHONPATH=.:plugins $(BIN)/python -m tests.spark.archived_classes $@
+	@touch $@
 
 torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 processes, a Spark cluster that fails, real Airflow killed (ICEBERG_OPS_TORTURE=n, ICEBERG_OPS_SEED=n: one)
 	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)

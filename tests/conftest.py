@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.generated.drawing import DRAWN, report
+from tests.java_options import JAVA_OPTIONS, java_options
 from tests.two_processes import Shares, longest_first
 
 if TYPE_CHECKING:
@@ -31,10 +32,21 @@ settings.register_profile("explore", max_examples=500, deadline=None, print_blob
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
-SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For every JVM that tests start: it plans thousands of small queries and computes next to nothing, so that the optimising compiler
-takes more than it gives (two fifths of the CPU time)."""
-os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JAVA)
+os.environ.setdefault(JAVA_OPTIONS, java_options())
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+"""Folders of tests lie in memory where the system offers that: each SQLite catalog waits for the disk dozens of times."""
+
+
+def _is_roomy(folder: Path) -> bool:
+    """Enough for a run of the suite; and programs may be started there."""
+    if not os.access(folder, os.W_OK):
+        return False
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC
+
+
+if _is_roomy(MEMORY):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -98,7 +110,9 @@ def session() -> Iterator[SparkSession]:
     """The one Spark of this process: a second ``stop`` would end it under the tests of another folder."""
     from spark_jobs.session import spark_session
     from tests.spark import preloaded_daemon
+    from tests.spark.remembered_names import remember_names
 
+    remember_names()
     os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
     made = spark_session(
         "tests",
@@ -108,6 +122,8 @@ def session() -> Iterator[SparkSession]:
             "spark.driver.bindAddress": "127.0.0.1",
             # Thousands of statements run in this one session: the plans of the last ones are enough.
             "spark.sql.ui.retainedExecutions": "20",
+            # PySpark tells the JVM of the line of code that makes a column, for each of them; ``call_sites`` has it.
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
             # Code that Spark writes and compiles for a query pays from a few thousand rows on; ``compiled`` has it.
             **INTERPRETED,
             # Python tasks begin with all modules loaded: a worker ends with each error of a task, and there are hundreds.
@@ -136,6 +152,16 @@ def compiled(session: SparkSession) -> Iterator[None]:
     yield
     for name, value in INTERPRETED.items():
         session.conf.set(name, value)
+
+
+@pytest.fixture(scope="module")
+def call_sites(session: SparkSession) -> Iterator[None]:
+    """In this module errors of columns name the line of code that made them, as they do by default."""
+    from pyspark.errors import utils
+
+    before, utils._enable_debugging_cache = utils._enable_debugging_cache, True
+    yield
+    utils._enable_debugging_cache = before
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

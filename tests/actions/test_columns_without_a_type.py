@@ -5,7 +5,6 @@ It is a column of NULLs, whatever the table's is.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -61,11 +60,6 @@ JOBS: dict[str, dict[str, Any]] = {
     "upsert": {"options": {"upsert-keys": "id"}},
     "merge": {"change": ALL},
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> RowsPlace:
-    return RowsPlace.at(tmp_path)
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -7,7 +7,6 @@ import io as bytes_io
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -42,11 +41,6 @@ from tests.data.files import new_io
 SCHEMA = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "kind", STRING), NestedField(3, "region", STRING))
 BY_REGION = PartitionSpec(0, (PartitionField((3,), 1000, IDENTITY, "region"),))
 IDS = pa.schema([pa.field("id", pa.int64(), False), pa.field("kind", pa.string())])
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> RowsPlace:
-    return RowsPlace.at(tmp_path)
 
 
 def rows(*ids: int) -> list[dict[str, Any]]:

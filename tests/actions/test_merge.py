@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +26,6 @@ ON = "target.id = source.id AND source.Region = target.region"
 WAYS = [("1", "copy-on-write"), ("2", "copy-on-write"), ("3", "copy-on-write"), ("2", "merge-on-read"), ("3", "merge-on-read")]
 Row = dict[str, Any]
 Key = tuple[str | None, int | None]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> RowsPlace:
-    return RowsPlace.at(tmp_path)
 
 
 def when(kind: str, action: str, condition: str | None = None, **assignments: str) -> MergeClause:

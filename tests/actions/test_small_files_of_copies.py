@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -32,11 +31,6 @@ SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "ci
 BY_CITY = PartitionSpec(1, (PartitionField((2,), 1000, IDENTITY, "city"),))
 ROWS = pa.schema({"id": pa.int64(), "city": pa.string()})
 LINEAGE = ["id", "city", "_row_id", "_last_updated_sequence_number"]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> RowsPlace:
-    return RowsPlace.at(tmp_path)
 
 
 def fill(place: RowsPlace, first: int, city: str) -> None:

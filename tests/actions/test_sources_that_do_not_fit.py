@@ -45,11 +45,6 @@ MONEY, MORE_MONEY = DecimalType(precision=10, scale=2), DecimalType(precision=12
 FROM_TABLE = Source(format="table", table="test.db.s")
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> RowsPlace:
-    return RowsPlace.at(tmp_path)
-
-
 def struct_of(*fields: tuple[str, IcebergType]) -> StructType:
     return StructType(tuple(NestedField(n, name, t) for n, (name, t) in enumerate(fields, 10)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -47,11 +46,6 @@ ROWS = pa.schema({"id": pa.int64(), "city": pa.string(), "was": pa.string(), "n"
 LINEAGE = ["id", "city", "_row_id", "_last_updated_sequence_number"]
 WAYS = [("1", "copy-on-write", "file"), ("2", "copy-on-write", "file"), ("3", "copy-on-write", "file"),
         ("2", "merge-on-read", "file"), ("2", "merge-on-read", "partition"), ("3", "merge-on-read", "file")]  # fmt: skip
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> RowsPlace:
-    return RowsPlace.at(tmp_path)
 
 
 def fill(place: RowsPlace, first: int, count: int, city: str | None = "Rome") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -36,11 +35,6 @@ BY_BUCKET = PartitionSpec(1, (PartitionField((2,), 1000, bucket(4), "id_bucket")
 BY_NAME = PartitionSpec(1, (PartitionField((3,), 1000, IDENTITY, "name"),))
 TYPES = {"REGION": pa.string(), "id": pa.int32(), "name": pa.string(), "score": pa.float32()}
 OF_OPERATION = {"delete-when": "op = 'D'", "source-only-columns": "op"}
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> RowsPlace:
-    return RowsPlace.at(tmp_path)
 
 
 def row(region: str, key: int, name: str | None = "n", score: float | None = None, **more: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Its jars and SQL extensions must not reach the Spark session of other tests. A command is ``{"sql": ..., "to": path}``; the answer
 is ``{}``, with the statement's rows in an Arrow file at ``to`` where one was given, or ``{"error": text}``. Or it is
 ``{"generics": "read" | "append" | "delete", "table": ..., "arguments": [...]}`` (see ``java_generics``); a read answers
-``{"rows": [...]}``.
+``{"rows": [...]}``. Or ``{"metadata": [path, ...]}``, metadata files that are loaded, which answers ``{"refused": {path: error}}``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from typing import Any
 
 import java_generics
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from tests.spark.remembered_names import remember_names
 
 
 def session(jars: str, folder: str) -> SparkSession:
@@ -38,6 +42,10 @@ def session(jars: str, folder: str) -> SparkSession:
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # As in our own session: tables are small, and each statement is run once.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     builder = SparkSession.builder.appName("iceberg-java").master("local[2]")
     for key, value in configuration.items():
@@ -68,15 +76,35 @@ def run_generics(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]
     return {}
 
 
+def load_metadata(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    parser: Any = spark._jvm.org.apache.iceberg.TableMetadataParser
+    refused = {}
+    for location in command["metadata"]:
+        with open(location, encoding="utf-8") as file:
+            text = file.read()
+        try:
+            parser.fromJson(location, text)
+        except (Py4JJavaError, PySparkException) as e:
+            refused[location] = str(e)
+    return {"refused": refused}
+
+
+def answer_to(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    if "metadata" in command:
+        return load_metadata(spark, command)
+    return run_generics(spark, command) if "generics" in command else run_sql(spark, command)
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the JVM prints must not mix with answers
+    remember_names()
     spark = session(sys.argv[1], sys.argv[2])
     for line in sys.stdin:
         command = json.loads(line)
         answer = {}
         try:
-            answer = run_generics(spark, command) if "generics" in command else run_sql(spark, command)
+            answer = answer_to(spark, command)
         except Exception as e:  # noqa: BLE001 -- handed to the test that asked
             answer = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(answer), file=answers, flush=True)

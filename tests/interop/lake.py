@@ -54,7 +54,7 @@ class Java:
         self._names = itertools.count()
         script = Path(__file__).with_name("java_session.py")
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
-        environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(script.parents[2])}
         self._log = (folder / "java.log").open("w")
         self._process = subprocess.Popen(
             [sys.executable, str(script), ",".join(map(str, jars)), str(folder)],
@@ -73,6 +73,11 @@ class Java:
         """Iceberg Java without Spark (see ``java_generics``): a read's rows as texts."""
         found: list[str] = self._ask({"generics": verb, "table": table, "arguments": list(arguments)}).get("rows", [])
         return sorted(found)
+
+    def unreadable(self, locations: Sequence[str]) -> dict[str, str]:
+        """The metadata files among these that Iceberg Java cannot load, each with its error."""
+        found: dict[str, str] = self._ask({"metadata": list(locations)})["refused"]
+        return found
 
     def close(self) -> None:
         assert self._process.stdin is not None

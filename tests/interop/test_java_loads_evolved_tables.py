@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from iceberg_ops.cli.alterations import parse_alterations
 from iceberg_ops.cli.evolve import operations_of
 from iceberg_ops.io.local import LocalFileIO
@@ -16,21 +18,21 @@ from iceberg_ops.spec.types import INT, LONG, UNKNOWN, NestedField, StructType
 from iceberg_ops.table.table import Table
 from tests.generated.drawing import Draw
 from tests.generated.evolutions import evolved as calls_and_tables
-from tests.interop.conftest import jars
-from tests.interop.java_metadata import why_unreadable
+from tests.interop.lake import Lake
 from tests.spec.test_partition_names import CASES, SCHEMA, metadata_of
 from tests.spec.test_partition_sources import NESTED, OF_NO_PARTITION, formerly_by
 
+pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
-def unreadable(worlds: dict[str, TableMetadata], folder: Path) -> dict[str, str]:
+
+def unreadable(lake: Lake, worlds: dict[str, TableMetadata], folder: Path) -> dict[str, str]:
     """Those that Java cannot load, by name."""
-    places = []
-    for n, metadata in enumerate(worlds.values()):
+    names = {}
+    for n, (name, metadata) in enumerate(worlds.items()):
         place = folder / f"{n}.metadata.json"
         place.write_bytes(metadata_to_json(metadata))
-        places.append(str(place))
-    names = list(worlds)
-    return {names[place]: why for place, why in why_unreadable(jars(), places, folder).items()}
+        names[str(place)] = name
+    return {names[place]: why for place, why in lake.java.unreadable(list(names)).items()}
 
 
 def evolved(metadata: TableMetadata, *steps: str) -> TableMetadata:
@@ -39,29 +41,29 @@ def evolved(metadata: TableMetadata, *steps: str) -> TableMetadata:
     return operations_of(table, parse_alterations(steps))[1]
 
 
-def test_names_clash_exactly_where_java_refuses_the_table(tmp_path: Path) -> None:
+def test_names_clash_exactly_where_java_refuses_the_table(lake: Lake, tmp_path: Path) -> None:
     worlds, expected = {}, set()
     for version in (1, 2, 3):
         for source, transform, name, clashes in CASES:
             what = f"v{version} {transform}({source}) AS {name}"
             worlds[what] = metadata_of(version, SCHEMA, PartitionField((source,), 1000, transform, name))
             expected |= {what} if clashes else set()
-    refused = unreadable(worlds, tmp_path)
+    refused = unreadable(lake, worlds, tmp_path)
     assert refused.keys() == expected
     assert all("sourced from different field in schema" in why for why in refused.values())
 
 
-def test_a_column_in_the_place_of_a_dropped_one_is_loaded(tmp_path: Path) -> None:
+def test_a_column_in_the_place_of_a_dropped_one_is_loaded(lake: Lake, tmp_path: Path) -> None:
     worlds = {}
     for version in (1, 2, 3):
         found = evolved(metadata_of(version), "ADD PARTITION FIELD s")
         for steps in (["DROP PARTITION FIELD s"], ["DROP COLUMN s"], ["ADD COLUMN s string"]):
             found = evolved(found, *steps)
         worlds[f"v{version}"] = found
-    assert unreadable(worlds, tmp_path) == {}
+    assert unreadable(lake, worlds, tmp_path) == {}
 
 
-def test_a_default_of_null_leaves_a_table_that_is_loaded(tmp_path: Path) -> None:
+def test_a_default_of_null_leaves_a_table_that_is_loaded(lake: Lake, tmp_path: Path) -> None:
     worlds: dict[str, TableMetadata] = {}
     for version in (1, 2, 3):
         start = metadata_of(version)
@@ -75,10 +77,10 @@ def test_a_default_of_null_leaves_a_table_that_is_loaded(tmp_path: Path) -> None
         }
         worlds |= {f"v{version} {what}": metadata for what, metadata in asked.items()}
         assert asked["add and set"].schema.fields[-1].write_default == 5
-    assert unreadable(worlds, tmp_path) == {}
+    assert unreadable(lake, worlds, tmp_path) == {}
 
 
-def test_java_refuses_a_former_partition_field_of_these_types(tmp_path: Path) -> None:
+def test_java_refuses_a_former_partition_field_of_these_types(lake: Lake, tmp_path: Path) -> None:
     """Java loads the nested ones today; what such a partition value would be is defined nowhere."""
     worlds, refused = {}, set()
     for type_ in (INT, UNKNOWN, *OF_NO_PARTITION):
@@ -86,16 +88,16 @@ def test_java_refuses_a_former_partition_field_of_these_types(tmp_path: Path) ->
         schema = replace(metadata.schema, struct=StructType((metadata.schema.fields[0], NestedField(2, "u", type_))))
         worlds[str(type_)] = replace(metadata, schemas=(schema,))
         refused |= {str(type_)} if type_ in OF_NO_PARTITION and type_ not in NESTED else set()
-    found = unreadable(worlds, tmp_path)
+    found = unreadable(lake, worlds, tmp_path)
     assert found.keys() == refused
     assert all("Unsupported type for identity" in why for why in found.values())
 
 
-def test_random_evolutions_leave_tables_that_are_loaded(tmp_path: Path) -> None:
-    """One JVM reads all of them. PyIceberg reads the same in ``tests/generated/test_evolutions.py``."""
+def test_random_evolutions_leave_tables_that_are_loaded(lake: Lake, tmp_path: Path) -> None:
+    """PyIceberg reads the same in ``tests/generated/test_evolutions.py``."""
     worlds = {}
     for seed in range(100):
         found = calls_and_tables(Draw("evolutions", seed))
         worlds |= {f"seed {seed}, call {n}: {steps}": metadata for n, (steps, metadata) in enumerate(found)}
     assert len(worlds) > 300
-    assert unreadable(worlds, tmp_path) == {}
+    assert unreadable(lake, worlds, tmp_path) == {}

@@ -111,15 +111,20 @@ def temporary_views(session: SparkSession) -> list[str]:
     return [found.apply(n).table() for n in range(found.size())]
 
 
-@pytest.fixture
-def place(session: SparkSession, tmp_path: Path) -> Iterator[Place]:
-    """No test, and no job, leaves a view in the session that all tests share."""
+def make_place(session: SparkSession, folder: Path) -> Place:
+    """A place of its own in an empty folder."""
     config = CatalogConfig(
-        name="test", type="sql", properties={"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse")}
+        name="test", type="sql", properties={"uri": f"sqlite:///{folder}/catalog.db", "warehouse": str(folder / "warehouse")}
     )
     catalog = load_catalog(config)
     catalog.create_namespace(("db",))
-    yield Place(session, tmp_path, config, catalog)
+    return Place(session, folder, config, catalog)
+
+
+@pytest.fixture
+def place(session: SparkSession, tmp_path: Path) -> Iterator[Place]:
+    """No test, and no job, leaves a view in the session that all tests share."""
+    yield make_place(session, tmp_path)
     left = temporary_views(session)
     for view in left:
         session.catalog.dropTempView(view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -62,45 +63,73 @@ def test_every_row_operation_keeps_the_values_of_columns_with_odd_names(place: P
     assert place.rows("odd") == [*_rows(1, 2), third]
 
 
-METADATA_NAMES = ["_pos", "_FILE", "_partition", "_spec_id", "_deleted", "_change_type", "_commit_snapshot_id", "_metadata"]
+METADATA_NAMES = [
+    *("_pos", "_FILE", "_partition", "_spec_id", "_deleted", "_change_type", "_commit_snapshot_id", "_metadata", "_row_id"),
+]
+READERS = ("spark", "arrow")
 
 
-@pytest.mark.parametrize("reader", ["spark", "arrow"])
-@pytest.mark.parametrize("name", METADATA_NAMES)
-def test_a_column_named_like_a_metadata_column_is_never_taken_for_it(
-    place: Place, name: str, mode: str, version: str, reader: str
-) -> None:
-    place.create("named", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, LONG)), format__version=version)
-    place.fill("named", pa.table({"id": [1, 2, 3, 4, 5], name: [4, 3, 2, 1, 0]}))
+def _schema(names: Sequence[str]) -> Schema:
+    return Schema.of(NestedField(1, "id", LONG), *[NestedField(2 + at, name, LONG) for at, name in enumerate(names)])
+
+
+def _named(names: Sequence[str], values: Mapping[int, int]) -> list[dict[str, int]]:
+    """Rows by id: their value in the first named column, a hundred more in each that follows."""
+    return [{"id": i, **{name: 100 * at + value for at, name in enumerate(names)}} for i, value in values.items()]
+
+
+def _is(names: Sequence[str], value: int) -> str:
+    """The condition that every named column holds what it does in the row of that value."""
+    return " AND ".join(f"{name} = {100 * at + value}" for at, name in enumerate(names))
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_columns_named_like_metadata_columns_are_never_taken_for_them(place: Place, mode: str, version: str, reader: str) -> None:
+    names = METADATA_NAMES[:-1]
+    place.create("named", _schema(names), format__version=version)
+    place.fill("named", pa.Table.from_pylist(_named(names, {1: 4, 2: 3, 3: 2, 4: 1, 5: 0})))
     if reader == "arrow":  # files with deletes are not left to Spark's own reader
-        place.run("delete", "named", where=f"{name} = 0", change=RowChange(mode="merge-on-read"))
+        place.run("delete", "named", where=_is(names, 0), change=RowChange(mode="merge-on-read"))
     else:
-        place.run("delete", "named", where=f"{name} = 0 OR id = 77", change=RowChange(mode="copy-on-write"))
-    change = RowChange(mode=mode, set={name: f"target.{name} * 10"})
-    place.run("update", "named", where=f"{name} = 3 AND id = 2", change=change)
-    assert place.rows("named") == [{"id": 1, name: 4}, {"id": 2, name: 30}, {"id": 3, name: 2}, {"id": 4, name: 1}]
+        place.run("delete", "named", where=f"({_is(names, 0)}) OR id = 77", change=RowChange(mode="copy-on-write"))
+    assert place.rows("named") == _named(names, {1: 4, 2: 3, 3: 2, 4: 1})
+    change = RowChange(mode=mode, set={name: f"target.{name} + 30" for name in names})  # type: ignore[arg-type]
+    place.run("update", "named", where=f"{_is(names, 3)} AND id = 2", change=change)
+    assert place.rows("named") == _named(names, {1: 4, 2: 33, 3: 2, 4: 1})
     update = MergeClause(
-        when="matched", condition=f"target.{name} > source.{name}", action="update", assignments={name: f"source.{name}"}
+        when="matched",
+        condition=" AND ".join(f"target.{name} > source.{name}" for name in names),
+        action="update",
+        assignments={name: f"source.{name}" for name in names},
     )
-    source = place.parquet(pa.table({"id": [1, 3, 9], name: [0, 77, 5]}))
+    source = place.parquet(pa.Table.from_pylist(_named(names, {1: 0, 3: 77, 9: 5})))
     place.merge("named", source, "target.id = source.id", [update, MergeClause(when="not-matched", action="insert")], mode)
-    assert place.rows("named") == [
-        {"id": 1, name: 0}, {"id": 2, name: 30}, {"id": 3, name: 2}, {"id": 4, name: 1}, {"id": 9, name: 5},
-    ]  # fmt: skip
+    assert place.rows("named") == _named(names, {1: 0, 2: 33, 3: 2, 4: 1, 9: 5})
 
 
-@pytest.mark.parametrize("name", [*METADATA_NAMES, "_row_id"])
-def test_rows_are_written_to_a_table_whose_columns_are_named_like_metadata_columns(place: Place, name: str) -> None:
-    place.create("named", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, LONG)))
-    place.fill("named", pa.table({"id": [1, 2], name: [1, 0]}))
-    options = {"upsert-keys": "id", "delete-when": f"{name} = 7"}
-    place.run("upsert", "named", source=place.parquet(pa.table({"id": [2, 1], name: [5, 7]})), options=options)
-    assert place.rows("named") == [{"id": 2, name: 5}]
-    query = f"SELECT id + 1 AS id, {name} FROM test.db.named UNION ALL SELECT id, {name} FROM target"
+@pytest.mark.parametrize("name", METADATA_NAMES[:-1])
+def test_each_of_them_alone_chooses_rows_as_the_column_that_it_is(place: Place, name: str) -> None:
+    """In one condition with others it may be a column, and by itself be taken for what it is named like."""
+    place.create("named", _schema([name]))
+    place.fill("named", pa.Table.from_pylist(_named([name], {1: 4, 2: 3, 3: 2, 4: 1, 5: 0})))
+    place.run("delete", "named", where=f"{name} = 0", change=RowChange(mode="merge-on-read"))
+    place.run("update", "named", where=f"{name} = 3", change=RowChange(mode="copy-on-write", set={name: f"{name} * 10"}))
+    assert place.rows("named") == _named([name], {1: 4, 2: 30, 3: 2, 4: 1})
+
+
+def test_rows_are_written_to_a_table_whose_columns_are_named_like_metadata_columns(place: Place) -> None:
+    names = METADATA_NAMES
+    place.create("named", _schema(names))
+    place.fill("named", pa.Table.from_pylist(_named(names, {1: 1, 2: 0})))
+    options = {"upsert-keys": "id", "delete-when": _is(names, 7)}
+    place.run("upsert", "named", source=place.parquet(pa.Table.from_pylist(_named(names, {2: 5, 1: 7}))), options=options)
+    assert place.rows("named") == _named(names, {2: 5})
+    columns = ", ".join(names)
+    query = f"SELECT id + 1 AS id, {columns} FROM test.db.named UNION ALL SELECT id, {columns} FROM target"
     place.run("append", "named", source=Source(format="sql", query=query))
-    assert place.rows("named") == [{"id": 2, name: 5}, {"id": 2, name: 5}, {"id": 3, name: 5}]
-    place.run("overwrite", "named", source=place.parquet(pa.table({"id": [8], name: [9]})), where=f"{name} = 5")
-    assert place.rows("named") == [{"id": 8, name: 9}]
+    assert place.rows("named") == [*_named(names, {2: 5}), *_named(names, {2: 5}), *_named(names, {3: 5})]
+    place.run("overwrite", "named", source=place.parquet(pa.Table.from_pylist(_named(names, {8: 9}))), where=_is(names, 5))
+    assert place.rows("named") == _named(names, {8: 9})
 
 
 def test_a_name_of_the_callers_for_what_does_not_parse_hides_no_bad_record(place: Place) -> None:

@@ -15,7 +15,7 @@ from iceberg_ops.spec.types import INT, LONG, STRING, UUID, ListType, NestedFiel
 from spark_jobs.jobs.spark_errors import blamed, first_line
 from tests.spark.conftest import Place
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("call_sites")]
 
 POINT = StructType((NestedField(11, "x", INT), NestedField(12, "y", STRING)))
 SCHEMA = Schema.of(

@@ -26,7 +26,7 @@ from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.jobs.sql_tables import SqlTables
-from tests.spark.conftest import Place
+from tests.spark.conftest import Place, make_place
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +41,18 @@ def named(ids: range, name: str) -> pa.Table:
 
 @pytest.fixture
 def filled(place: Place) -> Place:
+    return _filled(place)
+
+
+@pytest.fixture(scope="module")
+def only_read(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """For tests that change nothing."""
+    made = _filled(make_place(session, tmp_path_factory.mktemp("only-read")))
+    made.parquet(named(range(3), "s"), "s.parquet")
+    return made
+
+
+def _filled(place: Place) -> Place:
     place.create("t", SCHEMA)
     place.fill("t", named(range(200), "old"))
     return place
@@ -200,11 +212,11 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("what", SOURCES)
-def test_only_a_source_that_can_not_differ_is_taken_to_be_the_same_each_time(filled: Place, what: str) -> None:
+def test_only_a_source_that_can_not_differ_is_taken_to_be_the_same_each_time(only_read: Place, what: str) -> None:
     query, repeatable = SOURCES[what]
-    filled.parquet(named(range(3), "s"), "s.parquet")
-    source = Source(format="sql", query=query.format(folder=filled.folder), views={"named": str(filled.folder / "s.parquet")})
-    with merge_run(filled, source) as run:
+    folder = only_read.folder
+    source = Source(format="sql", query=query.format(folder=folder), views={"named": str(folder / "s.parquet")})
+    with merge_run(only_read, source) as run:
         run.session.udf.register("shout", str.upper, "string")
         run.session.udtf.register("drawn", Drawn.asDeterministic())
         run.session.sql("CREATE TEMPORARY VIEW few AS SELECT id, 'x' AS name FROM range(10) LIMIT 3")

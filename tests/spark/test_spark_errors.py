@@ -21,7 +21,7 @@ from spark_jobs import main
 from spark_jobs.jobs.spark_errors import spark_error
 from tests.spark.conftest import Place
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("call_sites")]
 JOB = JobSpec(job="append", table="test.db.t", catalog=CatalogConfig(name="test", type="memory"))
 HEAD = "\n  An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
 OWN = '  File "/x/iceberg_ops/data/writing/writer.py", line 1, in write\n    go()\n    ^^^^\n'

@@ -8,7 +8,6 @@ here, sixty by ``make torture``.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import time
@@ -34,7 +33,7 @@ from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake
 from tests.builders import make_table
 from tests.torture.killed_operations import write_rows
-from tests.torture.test_kill_nine import leaked, open_lake
+from tests.torture.test_kill_nine import SERVER, leaked, open_lake
 
 SECONDS = 60 if "ICEBERG_OPS_TORTURE" in os.environ else 10
 WRITERS = 5
@@ -163,9 +162,8 @@ def test_all_that_was_acknowledged_is_there(kind: str, version: int, tmp_path: P
     lake = open_lake(kind, tmp_path, LocalFileIO())
     lake.catalog.create_namespace(("ns",))
     make_table(lake.catalog, version=version, properties={"commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200"})
-    context = multiprocessing.get_context("spawn")
     names = [f"w{i}" for i in range(WRITERS)] + list(MAINTENANCE)
-    workers = [context.Process(target=process, args=(kind, str(tmp_path), name, i)) for i, name in enumerate(names)]
+    workers = [SERVER.Process(target=process, args=(kind, str(tmp_path), name, i)) for i, name in enumerate(names)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -1,8 +1,7 @@
 """kill -9 at an I/O step: a child process does an operation and is killed at its k-th step, before or after it takes effect.
 
 The child is forked by a server of its own that runs no threads, because a fork of a test process full of them may hang, and that
-has loaded all a child needs (``preloaded``). Files lie in memory where the system has such a folder: it is the order of steps that
-is put to the test, not the disk.
+has loaded all a child needs (``preloaded``).
 
 Afterwards the table is readable and the operation is wholly there or not at all; a rerun under the same run key finishes it, once;
 and one maintenance run later no file is left that belongs to nothing. The suite takes a few steps of each operation, spread evenly;
@@ -15,10 +14,9 @@ import multiprocessing
 import os
 import shutil
 import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 from unittest import mock
@@ -44,7 +42,6 @@ SAMPLED = 2
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["tests.torture.preloaded", __name__])
 EVERY = {**OPERATIONS, **JOBS}
-IN_MEMORY = Path("/dev/shm")
 
 
 class Steps:
@@ -189,21 +186,12 @@ def cases() -> list[tuple[str, str, int]]:
     return [(name, *case) for i, name in enumerate(EVERY) for case in (both if EVERY_STEP else both[i % 2 :][:1])]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    if not os.access(IN_MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
-        yield Path(folder)
-
-
 @pytest.mark.parametrize(("name", "kind", "version"), cases())
 def test_killed_anywhere_it_is_wholly_there_or_not_and_a_rerun_finishes_it_once(
-    name: str, kind: str, version: int, place: Path, record_property: Callable[[str, object], None]
+    name: str, kind: str, version: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     operation = EVERY[name]
-    folder, template = place / "live", place / "template"
+    folder, template = tmp_path / "live", tmp_path / "template"
     prepare(kind, version, folder, template)
     before = state(open_lake(kind, folder, LocalFileIO()))
     snapshots = len(open_lake(kind, folder, LocalFileIO()).table.metadata.snapshots)
