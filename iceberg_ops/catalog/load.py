@@ -91,9 +91,22 @@ def _rest(config: CatalogConfig, io: FileIO | None) -> Catalog:
     return RestCatalog(config.name, config.properties, io)
 
 
+def _glue(config: CatalogConfig, io: FileIO | None) -> Catalog:
+    with _needs(config, "httpx"):
+        from iceberg_ops.catalog.glue.glue_catalog import GlueCatalog  # noqa: PLC0415 - a back-end chosen by name
+        from iceberg_ops.catalog.glue.glue_client import Glue  # noqa: PLC0415 - a back-end chosen by name
+
+    properties = config.properties
+    skip_archive = properties.get("glue.skip-archive", "true").lower() == "true"
+    warehouse = properties.get("warehouse")
+    glue = Glue(config.name, properties)
+    return GlueCatalog(config.name, glue, _io(config, io), warehouse=warehouse, skip_archive=skip_archive)
+
+
 _KINDS: Mapping[str, Callable[[CatalogConfig, FileIO | None], Catalog]] = {
     "memory": _memory,
     "filesystem": _file_system,
+    "glue": _glue,
     "hive": _hive,
     "rest": _rest,
     "sql": _sql,

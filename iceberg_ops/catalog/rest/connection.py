@@ -73,7 +73,7 @@ class Connection:
         while True:
             attempt += 1
             request = self._client.build_request(
-                method, _with(address, params), content=content, headers={**(headers or {}), **kind}
+                method, _with(address, params), content=content, headers={**kind, **(headers or {})}
             )
             try:
                 answer = self._once(request)

@@ -1,0 +1,58 @@
+"""Catalogs whose store records more of a table than where its metadata is: properties, columns, statistics.
+
+The pointer is still the only thing that decides. A subclass asks ``_published`` what it is about to record.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.outcomes import Tried
+from iceberg_ops.catalog.pointer import PointerCatalog
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import read_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """``metadata`` is about to be published; ``before`` are the table's properties until now."""
+
+    metadata: TableMetadata
+    before: Mapping[str, str]
+
+
+class _OfThread(threading.local):
+    published: Published | None = None
+
+
+class RecordingCatalog(PointerCatalog, ABC):
+    """``_here`` holds what the commit that runs in this thread publishes."""
+
+    _here = _OfThread()
+
+    def _published(self, location: str) -> Published:
+        """What is to be recorded with the pointer to ``location``. It is read where only the location was given (``register``)."""
+        return self._here.published or Published(read_metadata(self.io, location), {})
+
+    def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
+        with self._publishing(Published(metadata, {})):
+            return super()._publish_first(identifier, metadata, tried)
+
+    def _publish_next(
+        self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
+    ) -> str:
+        with self._publishing(Published(metadata, current.properties)):
+            return super()._publish_next(identifier, current_location, current, metadata, tried)
+
+    @contextmanager
+    def _publishing(self, what: Published) -> Iterator[None]:
+        self._here.published = what
+        try:
+            yield
+        finally:
+            self._here.published = None
