@@ -52,7 +52,7 @@ $(REST_JARS)/.fetched: tests/servers/rest/ivy.xml $(STAMP)
 	java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -ivy $< -cache build/jars/cache -retrieve '$(REST_JARS)/[artifact](-[classifier])-[revision].[ext]'
 	@touch $@
 
-servers: build/servers/.installed  ## get the servers that tests start: versitygw and moto (S3), fake-gcs-server, Azurite (needs Go and npm)
+servers: build/servers/.installed  ## get the servers that tests start: versitygw and moto (S3), Azurite (needs Go and npm)
 
 build/servers/.installed: tests/servers/install.sh
 	tests/servers/install.sh build/servers $(PYTHON)

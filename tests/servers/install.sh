@@ -15,16 +15,11 @@ if ! is_installed versitygw-1.8.0; then
   GOBIN="$folder" GOFLAGS=-p=2 nice go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
   installed versitygw-1.8.0
 fi
-# S3, where keys need not map to files. Its libraries are not those of this project, so it has an environment of its own.
+# S3, where keys need not map to files; behind a translator, Google Cloud Storage. Its libraries are not those of this project, so it has an environment of its own.
 if ! is_installed moto-5.2.5; then
   "$python" -m venv --clear "$folder/moto"
   "$folder/moto/bin/python" -m pip install --quiet --disable-pip-version-check 'moto[server]==5.2.5'
   installed moto-5.2.5
-fi
-# Google Cloud Storage
-if ! is_installed fake-gcs-server-1.56.1; then
-  GOBIN="$folder" GOFLAGS=-p=2 nice go install github.com/fsouza/fake-gcs-server@v1.56.1
-  installed fake-gcs-server-1.56.1
 fi
 # Azure Blob Storage
 if ! is_installed azurite-3.37.0; then

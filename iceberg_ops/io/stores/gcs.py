@@ -25,6 +25,9 @@ _REFUSED = {
     "gcs.impersonate.": "other service accounts are not taken on here: give a token, or credentials of that account",
 }
 
+_NOBODY = '{"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true}'
+"""A service account that asks for no token: the client asks one for uploads even where it signs nothing."""
+
 
 def gcs_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
     """Raises OptionError, UnsupportedError."""
@@ -33,7 +36,7 @@ def gcs_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
     if token := properties.get("gcs.oauth2.token"):
         config["bearer_token"] = token
     if flag(properties, "gcs.no-auth", False):
-        config["skip_signature"] = True
+        config["service_account_key"] = _NOBODY
     endpoint = properties.get("gcs.service.host")
     if endpoint is not None:
         config["base_url"] = endpoint.rstrip("/")
