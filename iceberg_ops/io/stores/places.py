@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from iceberg_ops.errors import UnsupportedError
 
 _LOCATION = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]+)(?:/(.*))?", re.DOTALL)
+_AZURE = ("abfs", "wasb")
+_OTHER = ", and the client of object stores takes it for another key"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -43,17 +45,17 @@ def _place(location: str) -> Place:
     if m is None:
         raise UnsupportedError(f"not supported: location {location} in an object store, because it names no bucket")
     key = m[3] or ""
-    if key and (why := _unreachable(key)) is not None:
-        raise UnsupportedError(
-            f"not supported: location {location}, because its key has {why}, which the client of object stores cannot name"
-        )
+    if key and (why := _unreachable(key, m[1].lower())) is not None:
+        raise UnsupportedError(f"not supported: location {location}, because its key has {why}")
     return Place(m[1].lower(), m[2], key)
 
 
-def _unreachable(key: str) -> str | None:
+def _unreachable(key: str, scheme: str) -> str | None:
+    if "\\" in key and scheme.startswith(_AZURE):
+        return "a backslash, which Azure takes for a slash"
     parts = key.split("/")
     if "" in parts:
-        return "an empty part (two slashes, or one at its end)"
+        return f"an empty part (two slashes, or one at its end){_OTHER}"
     if "." in parts or ".." in parts:
-        return "a part . or .."
-    return "a control character" if _CONTROL.search(key) else None
+        return f"a part . or ..{_OTHER}"
+    return f"a control character{_OTHER}" if _CONTROL.search(key) else None
