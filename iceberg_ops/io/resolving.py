@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 from iceberg_ops.errors import RuntimeMissingError
-from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, ListsFolders, ListsNames
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, ListsFolders, ListsNames, prove_exclusive_creation
 from iceberg_ops.io.local import LocalFileIO
 
 NAME = "resolving"
@@ -83,6 +83,10 @@ class ResolvingFileIO:
         store = self._of(location)
         assert isinstance(store, ListsNames)
         return store.list_names(location)
+
+    def prove_exclusive_creation(self, folder: str) -> None:
+        """See ``ProvesExclusiveCreation``."""
+        prove_exclusive_creation(self._of(folder), folder)
 
     def local_path(self, location: str) -> str | None:
         return None if store_of(location) else self._local.local_path(location)

@@ -74,7 +74,7 @@ def moto(folder: Path) -> Iterator[Store]:
     if not python.exists():
         missing("moto")
     command = [python, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
-    with started("moto", command, log=folder / "log", ready=lambda: _answers(port, "/moto-api/")):
+    with started("moto", command, log=folder / "log", ready=lambda: _answers(port, "/moto-api/"), patience_s=60):
         _ask(port, "PUT", f"/{BUCKET}", headers={"Authorization": _FOR_S3})
         yield Store("moto", port, f"s3://{BUCKET}", s3_properties(port))
 
@@ -96,7 +96,7 @@ def azurite(folder: Path) -> Iterator[Store]:
         missing("azurite")
     command = [script, "--blobHost", LOOPBACK, "--blobPort", str(port), "--location", folder, "--skipApiVersionCheck", "--silent"]
     endpoint = f"http://{LOOPBACK}:{port}/{AZURE_ACCOUNT}"
-    with started("azurite", command, log=folder / "log", ready=lambda: listens(port)):
+    with started("azurite", command, log=folder / "log", ready=lambda: listens(port), patience_s=60, stop_s=1):
         _ask(port, "PUT", f"/{AZURE_ACCOUNT}/{BUCKET}?restype=container", headers=_signed_for_azure())
         properties = {"adls.account-name": AZURE_ACCOUNT, "adls.account-key": AZURE_KEY, "adls.endpoint": endpoint}
         yield Store("azurite", port, f"abfss://{BUCKET}@{AZURE_ACCOUNT}.dfs.core.windows.net", properties)

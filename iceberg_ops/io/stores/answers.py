@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from obstore.exceptions import BaseError, InvalidPathError
+from obstore.exceptions import BaseError, InvalidPathError, NotSupportedError
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, TerminalError, UnsupportedError
 
@@ -62,6 +62,8 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
             f"not supported: listing {location}, because an object below it has a key that the client of object stores cannot name "
             f"({_first_line(text)}). Move or delete that object by another tool"
         )
+    if isinstance(error, NotImplementedError | NotSupportedError) or "NotImplemented" in text:
+        return UnsupportedError(f"not supported: {location}, because the store does not do what is asked ({said(text)})")
     status = int(m[1]) if (m := _STATUS.search(text)) else None
     code = m[1] if (m := _CODE.search(text)) else None
     if code in _EXPIRED or "ExpiredToken" in text:

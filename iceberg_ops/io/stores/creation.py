@@ -59,6 +59,15 @@ class Creation:
             raise FileExistsError(errno.EEXIST, "file exists", location)
         raise CatalogUnavailableError(f"{location}: the store says again and again that it exists, and that it does not")
 
+    def is_exclusive(self, key: str, location: str) -> bool:
+        """Whether the store refuses to create an object that is there. Creates one under a free name, and deletes it."""
+        with named_errors(location):
+            self._put(key, b"", new_attempt())
+            try:
+                return not self._put(key, b"", new_attempt())
+            finally:
+                obstore.delete(self.store, key)
+
     def _put(self, key: str, data: bytes, attempt: str) -> bool:
         """False where the name is taken."""
         try:

@@ -33,6 +33,7 @@ from iceberg_ops.io.stores.deletes import delete_object, delete_objects
 from iceberg_ops.io.stores.places import Place, file_place, folder_place
 from iceberg_ops.io.stores.ranged_input import RangedInput
 from iceberg_ops.io.stores.staged_output import PART, StagedOutput
+from iceberg_ops.io.temporary_names import temporary_name
 
 _PAGE = 1_000
 _REFUSED = re.compile(r"status code: 40[13]")
@@ -68,6 +69,7 @@ class ObjectStoreFileIO:
         self._part = s3.part_size(self._properties, PART)
         self._clients: dict[str, ObjectStore] = {}
         self._seen: set[str] = set()
+        self._proven: set[str] = set()
         self._lock = threading.Lock()
 
     @property
@@ -151,6 +153,20 @@ class ObjectStoreFileIO:
         """See ``ListsNames``."""
         folders, files = self.list_folder(location)
         return [*(folder.rpartition("/")[2] for folder in folders), *(info.location.rpartition("/")[2] for info in files)]
+
+    def prove_exclusive_creation(self, folder: str) -> None:
+        """See ``ProvesExclusiveCreation``: an object is created twice, and deleted. Asked once for each bucket."""
+        store, place = self._folder(folder)
+        if place.bucket in self._proven:
+            return
+        name = temporary_name("exclusive-creation")
+        if not Creation(store).is_exclusive(f"{place.key}/{name}" if place.key else name, folder):
+            raise UnsupportedError(
+                f"not supported: commits by the names of files in {folder}, because this store writes an object again that must "
+                "not exist (it passes over If-None-Match): two writers would overwrite each other's commits. Keep the tables in a "
+                "catalog of type sql, or in a store with conditional writes"
+            )
+        self._proven.add(place.bucket)
 
     def local_path(self, location: str) -> str | None:
         return None
