@@ -42,6 +42,10 @@ def named_errors(location: str) -> Iterator[None]:
         raise FileNotFoundError(errno.ENOENT, "no such file", location) from None
     except (BaseError, OSError, ValueError, NotImplementedError) as e:
         raise error_of(e, location) from None
+    except BaseException as e:
+        if type(e).__name__ != "PanicException":
+            raise
+        raise TerminalError(f"{location}: the client of object stores failed: {_first_line(str(e))}") from None
 
 
 def missing_bucket(location: str, text: str) -> IcebergOpsError | None:

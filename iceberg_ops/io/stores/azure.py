@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from obstore.store import AzureStore, ObjectStore
 
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.stores.settings import client_options, flag, refuse, retries
+from iceberg_ops.io.stores.settings import address, client_options, flag, refuse, retries
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig
@@ -42,7 +42,7 @@ def azure_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
     container, _, host = bucket.partition("@")
     account = host.partition(".")[0] or None
     config: AzureConfig = {}
-    endpoint = properties.get("adls.endpoint")
+    endpoint = address(properties, "adls.endpoint")
     if text := _of(properties, ("adls.connection-string",), account, host):
         endpoint = _from_connection_string(text, config) or endpoint
     for name, keys in _NAMES.items():
@@ -80,7 +80,7 @@ def _from_connection_string(text: str, config: AzureConfig) -> str | None:
     if token := settings.get("sharedaccesssignature"):
         config["sas_key"] = token
     if endpoint := settings.get("blobendpoint"):
-        return endpoint.rstrip("/")
+        return address({"adls.connection-string": endpoint}, "adls.connection-string")
     if settings.get("endpointsuffix", "core.windows.net") != "core.windows.net" and name:
         return f"{settings.get('defaultendpointsprotocol', 'https')}://{name}.blob.{settings['endpointsuffix']}"
     return None

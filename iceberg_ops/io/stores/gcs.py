@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from obstore.store import GCSStore, ObjectStore
 
-from iceberg_ops.io.stores.settings import client_options, flag, refuse, retries
+from iceberg_ops.io.stores.settings import address, client_options, flag, refuse, retries
 
 if TYPE_CHECKING:
     from obstore.store import GCSConfig
@@ -37,7 +37,7 @@ def gcs_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
         config["bearer_token"] = token
     if flag(properties, "gcs.no-auth", False):
         config["service_account_key"] = _NOBODY
-    endpoint = properties.get("gcs.service.host")
+    endpoint = address(properties, "gcs.service.host")
     if endpoint is not None:
-        config["base_url"] = endpoint.rstrip("/")
+        config["base_url"] = endpoint
     return GCSStore(bucket, config=config, client_options=client_options(endpoint), retry_config=retries(properties, "gcs"))

@@ -14,7 +14,7 @@ from obstore.store import ObjectStore, S3Store
 
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.stores.aws_profiles import Profile
-from iceberg_ops.io.stores.settings import client_options, flag, number, refuse, retries
+from iceberg_ops.io.stores.settings import address, client_options, flag, number, refuse, retries
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -43,7 +43,7 @@ def s3_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
         refuse(properties, {"s3.delete-enabled": "maintenance deletes files; use a read-only catalog, or set it to true"})
     if flag(properties, "s3.remote-signing-enabled", False):
         refuse(properties, {"s3.remote-signing-enabled": "requests are signed here"})
-    endpoint = properties.get("s3.endpoint")
+    endpoint = address(properties, "s3.endpoint")
     profile = None if properties.get("s3.access-key-id") else Profile.chosen(name=properties.get("s3.profile-name"))
     config: S3Config = {**_identity(properties), **_encryption(properties)}
     if region := properties.get("s3.region") or properties.get("client.region") or (profile.region if profile else None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from iceberg_ops.errors import OptionError, UnsupportedError
 
@@ -46,6 +47,16 @@ def number(properties: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise OptionError(f"property {name} {text!r}: must be a whole number")
     return int(text)
+
+
+def address(properties: Mapping[str, str], name: str) -> str | None:
+    """The address of a store, without a slash at its end. Raises OptionError."""
+    text = properties.get(name)
+    if text is None:
+        return None
+    if not text.startswith(("http://", "https://")) or not urlsplit(text).hostname:
+        raise OptionError(f"property {name}: must be an address that begins with http:// or https://")
+    return text.rstrip("/")
 
 
 def flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
