@@ -14,6 +14,7 @@ from iceberg_ops.io.load import load_file_io
 from tests.cli.conftest import Cli
 from tests.servers.stores import STORES, Store
 
+pytestmark = pytest.mark.slow
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 KINDS = [("sql", "versitygw"), *(("filesystem", name) for name in STORES)]
 
@@ -60,3 +61,24 @@ def test_a_table_lives_in_an_object_store(
     done("drop", table, "--purge", "--yes")
     left = [info.location for info in io.list_prefix(f"{warehouse}/ns")]
     assert [location for location in left if not location.endswith(".namespace")] == []
+
+
+@pytest.mark.oracle
+def test_pyiceberg_and_this_package_share_a_table_on_s3(object_store: Callable[[str], Store], cli: Cli, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    store = object_store("versitygw")
+    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"{store.root}/{uuid.uuid4().hex}", **store.properties}
+    (tmp_path / "catalogs.yml").write_text(json.dumps({"catalogs": [{"name": "far", "type": "sql", "properties": properties}]}))
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    assert cli("create", "far.ns.t", "id bigint, name string", "--create-namespace").code == 0
+    assert cli("append", "far.ns.t", "--from", str(tmp_path / "rows.jsonl"), "--format", "json", "--lane", "local").code == 0
+    theirs = SqlCatalog("far", **{**properties, "s3.region": "us-east-1"})
+    table = theirs.load_table("ns.t")
+    assert table.scan().to_arrow().to_pylist() == ROWS
+    table.append(pa.table({"id": pa.array([3], pa.int64()), "name": ["c"]}))
+    assert cli("run", "rewrite_data_files", "far.ns.t", "--option", "min-input-files=2", "--lane", "local").code == 0
+    expected = [*ROWS, {"id": 3, "name": "c"}]
+    assert sorted(cli("scan", "far.ns.t").rows, key=lambda row: row["id"]) == expected
+    assert theirs.load_table("ns.t").scan().to_arrow().sort_by("id").to_pylist() == expected

@@ -207,6 +207,13 @@ def test_files_of_several_stores_are_deleted_by_one_call(object_store: Callable[
     assert not any(io.exists(location) for location in locations)
 
 
+def test_a_failure_is_told_of_every_spelling_of_a_file(object_store: Callable[[str], Store]) -> None:
+    store = object_store("versitygw")
+    io = load_file_io({**store.properties, "s3.secret-access-key": "wrong"})
+    locations = [f"{scheme}://{store.root[5:]}/f" for scheme in ("s3", "s3a")]
+    assert [failure.location for failure in io.delete_many(locations)] == locations
+
+
 # requests
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.errors import IcebergOpsError, OptionError, RuntimeMissingError, UnsupportedError
+from iceberg_ops.errors import IcebergOpsError, OptionError, RuntimeMissingError, TerminalError, UnsupportedError
 from iceberg_ops.io import resolving
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.stores.aws_profiles import Profile
@@ -198,6 +198,12 @@ def test_a_profile_has_settings_of_both_files(tmp_path: Path) -> None:
     keys = found()
     assert (keys["access_key_id"], keys["secret_access_key"], keys["token"]) == ("new", "s", "t")
     assert Profile.chosen({"HOME": str(tmp_path)}) is None
+
+
+def test_a_profile_that_loses_its_keys_is_a_terminal_error(tmp_path: Path, object_store: Callable[[str], Store]) -> None:
+    _profile(tmp_path, f"[default]\naws_access_key_id = {ACCESS_KEY}\n")
+    with pytest.raises(TerminalError, match=r"the credentials cannot be used .*AWS profile 'default' has no aws_access_key_id and"):
+        load_file_io(_of_store(object_store("versitygw"))).read(f"s3://{BUCKET}/nothing")
 
 
 def test_a_profile_that_gets_its_keys_elsewhere_is_refused_with_the_way_out(tmp_path: Path) -> None:

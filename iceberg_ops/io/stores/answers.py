@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from obstore.exceptions import BaseError, InvalidPathError, NotSupportedError
+from obstore.exceptions import BaseError, InvalidPathError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, TerminalError, UnsupportedError
 
@@ -72,6 +72,9 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
     code = m[1] if (m := _CODE.search(text)) else None
     if code in _EXPIRED or "ExpiredToken" in text:
         return TerminalError(f"{location}: the credentials have expired ({said(text)}): renew them, then run the job again")
+    if status is None and isinstance(error, UnauthenticatedError | PermissionDeniedError):
+        why = _first_line(text).rpartition("Error: ")[2]
+        return TerminalError(f"{location}: the credentials cannot be used ({why}): correct them, then run the job again")
     if _NO_CREDENTIALS.search(text):
         return TerminalError(
             f"{location}: no credentials were found: set them in the catalog's properties, in the environment or in a profile "

@@ -28,7 +28,7 @@ from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.stores import azure, gcs, s3
 from iceberg_ops.io.stores.answers import error_of, named_errors, said
-from iceberg_ops.io.stores.creation import Creation
+from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt
 from iceberg_ops.io.stores.deletes import delete_object, delete_objects
 from iceberg_ops.io.stores.forks import using_stores
 from iceberg_ops.io.stores.places import Place, file_place, folder_place
@@ -92,7 +92,7 @@ class ObjectStoreFileIO:
             Creation(store).create(place.key, data, location)
             return
         with named_errors(location):
-            obstore.put(store, place.key, data, use_multipart=False)
+            obstore.put(store, place.key, data, use_multipart=False, attributes={ATTEMPT: new_attempt()})
 
     def open_output(self, location: str) -> BinaryIO:
         store, place = self._file(location)
@@ -116,16 +116,18 @@ class ObjectStoreFileIO:
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
         """See ``deletes``."""
         failures: list[DeleteFailure] = []
-        by_bucket: dict[str, dict[str, str]] = {}
+        by_bucket: dict[str, dict[str, list[str]]] = {}
         for location in locations:
             try:
                 _, place = self._file(location)
             except IcebergOpsError as e:
                 failures.append(DeleteFailure(location, str(e)))
                 continue
-            by_bucket.setdefault(place.bucket, {})[place.key] = location
+            by_bucket.setdefault(place.bucket, {}).setdefault(place.key, []).append(location)
         for bucket, files in by_bucket.items():
-            failures += delete_objects(self._client(bucket), files, self._family.bulk)
+            spelled = {names[0]: names for names in files.values()}
+            for failure in delete_objects(self._client(bucket), {key: names[0] for key, names in files.items()}, self._family.bulk):
+                failures += [DeleteFailure(location, failure.reason) for location in spelled[failure.location]]
         return failures
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:

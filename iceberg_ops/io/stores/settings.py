@@ -19,13 +19,15 @@ _TRIED_FOR = timedelta(seconds=60)
 
 def client_options(endpoint: str | None) -> ClientConfig:
     """A request may take long, because a file may be large; a connection on which nothing comes is given up."""
-    return {
-        "allow_http": endpoint is not None and endpoint.startswith("http://"),
+    found: ClientConfig = {
         "connect_timeout": timedelta(seconds=5),
         "read_timeout": timedelta(seconds=30),
         "timeout": timedelta(minutes=15),
         "user_agent": "iceberg-ops",
     }
+    if endpoint is not None and endpoint.startswith("http://"):
+        found["allow_http"] = True
+    return found
 
 
 def retries(properties: Mapping[str, str], prefix: str) -> RetryConfig:

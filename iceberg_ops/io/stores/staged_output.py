@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PART = 16 << 20
-"""Bytes of a part, and of what is kept in memory before there are parts. A store takes 10,000 of them."""
+PART = 8 << 20
+"""Bytes of a part, and of what is kept in memory before there are parts: many files may be open. A store takes 10,000 parts."""
 _PARTS_AT_ONCE = 4
 
 
