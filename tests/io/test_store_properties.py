@@ -189,6 +189,12 @@ def test_keys_are_taken_from_the_environment_first(
     assert not load_file_io(_of_store(object_store("versitygw"))).exists(f"s3://{BUCKET}/nothing")
 
 
+def test_the_address_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, object_store: Callable[[str], Store]) -> None:
+    store = object_store("versitygw")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", store.properties["s3.endpoint"])
+    assert not load_file_io({k: v for k, v in store.properties.items() if k != "s3.endpoint"}).exists(f"s3://{BUCKET}/nothing")
+
+
 def test_a_profile_has_settings_of_both_files(tmp_path: Path) -> None:
     _profile(tmp_path, "[profile a]\nregion = eu-north-1\naws_access_key_id = old\n", "config")
     _profile(tmp_path, "[a]\naws_access_key_id = new\naws_secret_access_key = s\naws_session_token = t\n")

@@ -82,6 +82,8 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
         )
     if _REGION.search(text):
         return TerminalError(f"{location}: the bucket is in another region ({said(text)}): set client.region")
+    if "builder error" in text:
+        return TerminalError(f"{location}: the address of the store cannot be asked: correct it")
     if status in (401, 403):
         return TerminalError(
             f"{location}: the store refuses access ({said(text)}): correct the credentials, or permit what the job needs"

@@ -6,6 +6,7 @@ container's or an instance's role, as they are found.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "s3a", "s3n")
 PART_SIZE = "s3.multipart.part-size-bytes"
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _LEAST_PART = 5 << 20
 
 _ROLE = "roles are not assumed here: let the environment, a profile or the instance give the role's keys"
@@ -60,7 +62,7 @@ def s3_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
     return S3Store(
         bucket,
         config=config,
-        client_options=client_options(endpoint),
+        client_options=client_options(endpoint or _endpoint_of_environment()),
         retry_config=retries(properties, "s3"),
         credential_provider=profile,
     )
@@ -101,6 +103,11 @@ def _encryption(properties: Mapping[str, str]) -> S3Config:
     if key is not None and kind != "s3":
         found["sse_kms_key_id"] = key
     return found
+
+
+def _endpoint_of_environment() -> str | None:
+    """Which address the client takes where the properties name none."""
+    return next((found for name in _ENDPOINTS if (found := os.environ.get(name))), None)
 
 
 def _with_bucket(endpoint: str | None, bucket: str) -> str | None:
