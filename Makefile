@@ -12,7 +12,7 @@ ONLY ?=
 DAYS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test torture jars interop lint types bench docs fmt clean
+.PHONY: help setup demo up down test torture jars servers interop lint types bench docs fmt clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "error: no python3 on the PATH: install Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,hive,rest,demo,oracles,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,hive,rest,stores,demo,oracles,dev]'
 	@touch $@
 
 demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes
@@ -55,6 +55,12 @@ $(IVY)/.fetched: $(STAMP)
 
 $(REST_JARS)/.fetched: tests/servers/rest/ivy.xml $(STAMP)
 	java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -ivy $< -cache build/jars/cache -retrieve '$(REST_JARS)/[artifact](-[classifier])-[revision].[ext]'
+	@touch $@
+
+servers: build/servers/.installed  ## get the servers that tests start: versitygw and moto (S3), Azurite (needs Go and npm)
+
+build/servers/.installed: tests/servers/install.sh
+	tests/servers/install.sh build/servers $(PYTHON)
 	@touch $@
 
 interop: $(IVY)/.fetched  ## tables shared with Iceberg Java, both ways

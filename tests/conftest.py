@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from hypothesis import settings
 
 from tests.generated.drawing import DRAWN, report
 from tests.java_options import JAVA_OPTIONS, java_options
+from tests.servers.stores import STORES, Store
 from tests.two_processes import Shares, longest_first
 
 if TYPE_CHECKING:
@@ -162,6 +164,20 @@ def call_sites(session: SparkSession) -> Iterator[None]:
     before, utils._enable_debugging_cache = utils._enable_debugging_cache, True
     yield
     utils._enable_debugging_cache = before
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Store]]:
+    """Name of a store (``tests.servers.stores``) -> the store, started for the first test that needs it."""
+    running: dict[str, Store] = {}
+    with ExitStack() as until_the_end:
+
+        def store(name: str) -> Store:
+            if name not in running:
+                running[name] = until_the_end.enter_context(STORES[name](tmp_path_factory.mktemp(name)))
+            return running[name]
+
+        yield store
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

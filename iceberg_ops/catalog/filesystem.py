@@ -46,7 +46,7 @@ from iceberg_ops.errors import (
     UnsupportedError,
     ValidationError,
 )
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileIO, prove_exclusive_creation
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
 from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_head_from_json, metadata_to_json
@@ -63,7 +63,8 @@ OWN_FOLDER = ".iceberg-ops"
 
 
 class FileSystemCatalog(FolderNamespaces):
-    """``warehouse`` is the root folder. Safe between any number of processes where FileIO creates files exclusively."""
+    """``warehouse`` is the root folder. Safe between any number of processes: a store that does not create files exclusively is
+    refused at the first commit."""
 
     _WAY_OUT = "Drop that one first: of a copy only what lies in its own folder is deleted"
     _PURGES_FOLDER = True
@@ -175,6 +176,7 @@ class FileSystemCatalog(FolderNamespaces):
                 f"{self._table_folder(identifier)}"
             )
         versions = self._versions(identifier)
+        prove_exclusive_creation(self.io, self._root)
         self._check_content(self._table(identifier, metadata, ""))
         for _ in range(CREATE_ATTEMPTS):
             first = versions.first_of_new_table()
@@ -254,6 +256,7 @@ class FileSystemCatalog(FolderNamespaces):
                 f"not supported: moving table {'.'.join(identifier)}, because in a filesystem catalog a table is its folder"
             )
         self._forbid_copy(identifier, current.location)
+        prove_exclusive_creation(self.io, self._root)
         metadata_suffix(metadata)  # Refuses a codec by which no later version could be named.
         versions = self._versions(identifier)
         version = _version_of(current_location) + 1

@@ -12,7 +12,7 @@ from iceberg_ops.catalog.names import are_folders, check_new_names
 from iceberg_ops.catalog.versions import is_pointer
 from iceberg_ops.deletion.metadata_files import delete_pointers
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, UnsupportedError
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileIO, ListsFolders
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import absolute_under, is_within
 
@@ -88,6 +88,8 @@ class FolderNamespaces(BaseCatalog):
         if local is not None:
             above = ["/".join((self._root, *namespace[:n])) for n in range(len(namespace) + 1)]
             found = _folders_in(local, [path for folder in above if (path := self.io.local_path(folder))])
+        elif isinstance(self.io, ListsFolders):
+            found = {path.rpartition("/")[2] for path in self.io.list_folder(folder)[0]}
         else:
             start = len(folder) + 1
             found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}

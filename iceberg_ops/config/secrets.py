@@ -26,7 +26,7 @@ SHORTEST = 4
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|signature|secret|token|credential|authorization|connection[-_.]?string"
     r"|(?<![a-z])(pwd|pass|sig|sas)(?![a-z])|(?-i:(?<=[a-z])(Pwd|Pass|Sig|Sas)(?![a-z]))"
-    r"|(private|access|api|account|service|encryption)[-_.]?key",
+    r"|(private|access|api|account|service|encryption|decryption|sse|shared)[-_.]?key",
     re.IGNORECASE,
 )
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null"})

@@ -109,6 +109,22 @@ class _Discarded(Exception):
 
 
 @runtime_checkable
+class ProvesExclusiveCreation(Protocol):
+    """What a kind of store can do beside of which not every one creates files exclusively."""
+
+    def prove_exclusive_creation(self, folder: str) -> None:
+        """Try it out in ``folder``, once. Raises UnsupportedError where a file that exists would be written again."""
+        ...
+
+
+def prove_exclusive_creation(io: FileIO, folder: str) -> None:
+    """Prevents commits by files of one name in a store in which each of two writers believes that it has made the file. Raises
+    UnsupportedError, and what the store raises."""
+    if isinstance(io, ProvesExclusiveCreation):
+        io.prove_exclusive_creation(folder)
+
+
+@runtime_checkable
 class ListsFolders(Protocol):
     """What a store with real folders can do beside, so that a tree can be listed in parallel."""
 

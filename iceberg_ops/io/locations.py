@@ -36,6 +36,8 @@ _FILE_SYSTEMS = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
 """Schemes whose authority is left out: one table spells it in several ways, or not at all."""
 _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _S3 = frozenset({"s3", "s3a", "s3n"})
+_WITH_LOCAL_FILES = frozenset({"local", "resolving"})
+"""``io-impl`` of those that serve files of this machine."""
 _MOST_FOLDERS = 100_000
 _KNOWN_FOR_S = 60.0
 _LOOKED_AT_ONE_BY_ONE = 64
@@ -110,7 +112,7 @@ def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
     of folders followed, as they are in ``folders`` (None: as the process knows them). It stays the same for as long as it is kept.
     Looks through wrappers of a FileIO, because it goes by ``io.properties``."""
     identity: Identity = location_identity
-    if io.properties.get("io-impl") == "local":
+    if _has_local_files(io):
         identity = _LocalIdentity(known_folders() if folders is None else folders)
     text = io.properties.get(LOCATION_MAPPING)
     if not text:
@@ -130,7 +132,7 @@ def absolute_under(io: FileIO, location: str) -> str:
 def is_absolute_under(io: FileIO, location: str) -> bool:
     """``is_absolute`` for a location as it is recorded: what ``io`` finds it as, after its prefix mapping. Only the local file
     system has working folders."""
-    if is_absolute(location) or io.properties.get("io-impl") != "local":
+    if is_absolute(location) or not _has_local_files(io):
         return True
     text = io.properties.get(LOCATION_MAPPING)
     if not text:
@@ -152,9 +154,14 @@ def forbid_relative(io: FileIO, location: str, what: str) -> None:
 def links_under(io: FileIO) -> Links:
     """For a location that is a symbolic link to a file: identities of the files that it leads to, link by link; for every other
     location nothing. Only the local file system has links."""
-    if io.properties.get("io-impl") != "local":
+    if not _has_local_files(io):
         return lambda _: ()
     return _LinkTargets(identity_under(io))
+
+
+def _has_local_files(io: FileIO) -> bool:
+    """Whether locations without a scheme are files of this machine, which has links and working folders."""
+    return io.properties.get("io-impl") in _WITH_LOCAL_FILES
 
 
 def folder_identity(identity: Identity, folder: str) -> str:

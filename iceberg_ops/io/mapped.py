@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
-from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, prove_exclusive_creation
 
 LOCATION_MAPPING = "location-mapping"
 """Property that holds the mapping: a JSON list of [from, to] pairs."""
@@ -66,6 +66,10 @@ class MappedFileIO:
         actual = self.map(prefix).rstrip("/")
         for found in self._inner.list_prefix(actual):
             yield FileInfo(prefix.rstrip("/") + found.location[len(actual) :], found.size, found.modified_ms)
+
+    def prove_exclusive_creation(self, folder: str) -> None:
+        """See ``ProvesExclusiveCreation``."""
+        prove_exclusive_creation(self._inner, self.map(folder))
 
     def local_path(self, location: str) -> str | None:
         return self._inner.local_path(self.map(location))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from iceberg_ops.errors import (
     OptionError,
     UnsupportedError,
 )
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
 from iceberg_ops.spec.updates import SetProperties
@@ -39,6 +41,7 @@ from tests.catalog.wrappers import FailsNTimes, IsDown, IsSlow, LosesTheAnswer, 
 from tests.servers.hive_metastore import HiveMetastore
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rest.reference import ReferenceServer
+from tests.servers.stores import Store
 
 
 def memory(folder: Path) -> Any:
@@ -69,6 +72,13 @@ CATALOGS: dict[str, Callable[[Path], Any]] = {"memory": memory, "filesystem": fi
 """Those that need no server."""
 
 
+def file_system_on_s3(store: Store) -> Any:
+    io = load_file_io(store.properties)
+    catalog = FileSystemCatalog("fs", io, warehouse=f"{store.root}/{uuid.uuid4().hex}", sleep=lambda _: None)
+    catalog.create_namespace(("ns",))
+    return catalog
+
+
 def postgresql(server: PostgreSQL, folder: Path) -> Any:
     catalog = SqlCatalog("pg", server.database(), LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
     catalog.create_namespace(("ns",))
@@ -87,12 +97,21 @@ def hive(server: HiveMetastore, folder: Path, *, locks: bool) -> Any:
 
 
 @pytest.fixture(
-    params=[*CATALOGS, "postgresql", "hive with locks", "hive without locks", pytest.param("rest", marks=pytest.mark.oracle)]
+    params=[
+        *CATALOGS,
+        "filesystem on S3",
+        "postgresql",
+        "hive with locks",
+        "hive without locks",
+        pytest.param("rest", marks=pytest.mark.oracle),
+    ]
 )
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     match request.param:
         case "rest":
             return rest(request.getfixturevalue("rest_server"))
+        case "filesystem on S3":
+            return file_system_on_s3(request.getfixturevalue("object_store")("versitygw"))
         case "postgresql":
             return postgresql(request.getfixturevalue("postgresql_server"), tmp_path)
         case "hive with locks" | "hive without locks":

@@ -19,7 +19,7 @@ from iceberg_ops.spec.types import LONG, NestedField
 from tests.builders import data_file
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("pyarrow", "numpy", "pandas", "pyspark", "airflow", "sqlglot")
+HEAVY = ("obstore", "pyarrow", "numpy", "pandas", "pyspark", "airflow", "sqlglot")
 
 PROGRAM = """
 import json, sys

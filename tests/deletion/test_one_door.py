@@ -12,8 +12,8 @@ DELETES = frozenset({"delete", "delete_many"})
 """Methods of a FileIO. Nothing else in the product has methods of these names."""
 REMOVES = frozenset({"unlink", "remove", "rmdir", "rmtree", "removedirs"})
 """Functions of ``os``, ``shutil`` and ``pathlib``."""
-STORES = frozenset(
-    {"iceberg_ops/io/local.py", "iceberg_ops/io/memory.py", "iceberg_ops/io/mapped.py", "iceberg_ops/io/read_only.py"}
+STORES = frozenset(f"iceberg_ops/io/{name}.py" for name in ("local", "memory", "mapped", "read_only", "resolving")) | frozenset(
+    f"iceberg_ops/io/stores/{name}.py" for name in ("creation", "deletes", "object_store")
 )
 OWN_DOCUMENTS = frozenset(
     f"plugins/iceberg_airflow/{name}.py" for name in ("guard", "job_folder", "job_sweep", "policy_operators", "processes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,17 +14,24 @@ from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.mapped import MappedFileIO
 from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.io.resolving import ResolvingFileIO
+from tests.servers.stores import STORES, Store
 
 Storage = tuple[FileIO, str]
+HERE = ("local", "local with scheme", "memory", "mapped", "resolving")
 
 
-@pytest.fixture(params=["local", "local with scheme", "memory", "mapped"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """A FileIO and a prefix to write below."""
+@pytest.fixture(params=[*HERE, *STORES])
+def storage(request: pytest.FixtureRequest, tmp_path: Path, object_store: Callable[[str], Store]) -> Storage:
+    """A FileIO and a prefix to write below, which is the test's own."""
+    if request.param in STORES:
+        store = object_store(request.param)
+        return load_file_io(store.properties), f"{store.root}/{uuid.uuid4().hex}"
     made: dict[str, Callable[[], Storage]] = {
         "local": lambda: (LocalFileIO(), f"{tmp_path}"),
         "local with scheme": lambda: (LocalFileIO(), f"file://{tmp_path}"),
         "memory": lambda: (MemoryFileIO(str(tmp_path)), "memory://bucket"),
+        "resolving": lambda: (ResolvingFileIO(), f"file:{tmp_path}"),
         "mapped": lambda: (MappedFileIO(LocalFileIO(), [("s3://bucket/wh", str(tmp_path))]), "s3://bucket/wh"),
     }
     return made[request.param]()

@@ -80,11 +80,11 @@ def test_stores_in_memory_are_told_apart_by_name() -> None:
 
 
 def test_unknown_stores_and_bad_mappings_are_refused_by_name() -> None:
-    with pytest.raises(OptionError, match="io-impl 'ftp' is not known: must be one of local, memory"):
+    with pytest.raises(OptionError, match="io-impl 'ftp' is not known: must be one of azure, gcs, local, memory, resolving, s3"):
         load_file_io({"io-impl": "ftp"})
     with pytest.raises(OptionError, match="location-mapping"):
         load_file_io({"location-mapping": "{"})
-    assert load_file_io().properties["io-impl"] == "local"
+    assert load_file_io().properties["io-impl"] == "resolving"
 
 
 def test_files_that_may_change_are_not_written_and_another_process_is_told_so() -> None:

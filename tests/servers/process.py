@@ -140,13 +140,14 @@ def started(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     patience_s: float = 30.0,
+    stop_s: float = _STOP_S,
 ) -> Iterator[Server]:
-    """``start``, and ``stop`` at the end of the ``with`` block."""
+    """``start``, and ``stop`` within ``stop_s`` at the end of the ``with`` block."""
     server = start(name, command, log=log, ready=ready, environment=environment, folder=folder, patience_s=patience_s)
     try:
         yield server
     finally:
-        server.stop()
+        server.stop(stop_s)
 
 
 def _wait(server: Server, ready: Callable[[], bool], patience_s: float) -> None:

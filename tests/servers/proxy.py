@@ -111,16 +111,25 @@ class _Plan:
 
 @dataclass(slots=True)
 class _State:
+    ask_as: Callable[[Request], Request]
+    answer_as: Callable[[Reply], Reply]
     plans: list[_Plan] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class FaultProxy:
-    """Listens on a free port of the loopback address for the time of a ``with`` block; ``target`` is the server's address."""
+    """Listens on a free port of the loopback address for the time of a ``with`` block; ``target`` is the server's address.
+    ``ask_as`` and ``answer_as`` translate what passes, where the client speaks another dialect than the server."""
 
-    def __init__(self, target: tuple[str, int]) -> None:
-        self._state = state = _State()
+    def __init__(
+        self,
+        target: tuple[str, int],
+        *,
+        ask_as: Callable[[Request], Request] = lambda request: request,
+        answer_as: Callable[[Reply], Reply] = lambda reply: reply,
+    ) -> None:
+        self._state = state = _State(ask_as, answer_as)
 
         class Handler(_Handler):
             upstream = target
@@ -237,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(fault, Before):
             fault.act(request)
         try:
-            reply = self._ask(request)
+            reply = self.shared.answer_as(self._ask(self.shared.ask_as(request)))
         except (OSError, http.client.HTTPException):
             self._lose(request)
             return
@@ -252,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = http.client.HTTPConnection(*self.upstream, timeout=_SERVER_S)
         try:
             server.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self.headers.items():
+            for name, value in request.headers.items():
                 if name.lower() not in _HOP and name.lower() != "content-length":
                     server.putheader(name, value)
             if request.body or "content-length" in self.headers or "transfer-encoding" in self.headers:

@@ -124,7 +124,9 @@ class Glue:
             return known(message)
         if kind in _THROTTLED:
             return NotAppliedError(message)
-        return CatalogUnavailableError(message) if answer.status >= _SERVER_ERROR else RefusedError(f"{message}; nothing was changed")
+        return (
+            CatalogUnavailableError(message) if answer.status >= _SERVER_ERROR else RefusedError(f"{message}; nothing was changed")
+        )
 
 
 def _kind_and_text(answer: Answer) -> tuple[str, str]:

@@ -1,0 +1,107 @@
+"""Every location by the store that its scheme names: ``s3://`` and its spellings, ``gs://``, ``abfss://`` and its spellings, and
+files of this machine. The default FileIO (Java: ResolvingFileIO).
+
+A store's client is loaded when the first location of its scheme is met, so that work on local files needs none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
+
+from iceberg_ops.errors import RuntimeMissingError
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, ListsFolders, ListsNames, prove_exclusive_creation
+from iceberg_ops.io.local import LocalFileIO
+
+NAME = "resolving"
+STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "wasb": "azure", "wasbs": "azure"}
+"""Scheme -> the store that serves it."""
+
+
+def object_store(name: str, properties: Mapping[str, str]) -> FileIO:
+    """The FileIO of an object store. Raises RuntimeMissingError where its client is not installed, OptionError."""
+    if importlib.util.find_spec("obstore") is None:
+        raise RuntimeMissingError("object stores need the client obstore: pip install 'iceberg-ops[stores]'")
+    from iceberg_ops.io.stores.object_store import ObjectStoreFileIO  # noqa: PLC0415 - a back-end chosen by name
+
+    return ObjectStoreFileIO(name, properties)
+
+
+class ResolvingFileIO:
+    """FileIO over all stores that ``properties`` give access to. One instance serves all threads."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        self._properties = {**(properties or {}), "io-impl": NAME}
+        self._local = LocalFileIO(self._properties)
+        self._stores: dict[str, FileIO] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._properties
+
+    def read(self, location: str) -> bytes:
+        return self._of(location).read(location)
+
+    def open_input(self, location: str) -> BinaryIO:
+        return self._of(location).open_input(location)
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        self._of(location).write(location, data, overwrite=overwrite)
+
+    def open_output(self, location: str) -> BinaryIO:
+        return self._of(location).open_output(location)
+
+    def exists(self, location: str) -> bool:
+        return self._of(location).exists(location)
+
+    def length(self, location: str) -> int:
+        return self._of(location).length(location)
+
+    def delete(self, location: str) -> None:
+        self._of(location).delete(location)
+
+    def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
+        by_store: dict[str, list[str]] = {}
+        for location in locations:
+            by_store.setdefault(store_of(location), []).append(location)
+        return [failure for found in by_store.values() for failure in self._of(found[0]).delete_many(found)]
+
+    def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
+        return self._of(prefix).list_prefix(prefix)
+
+    def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
+        """See ``ListsFolders``."""
+        store = self._of(location)
+        assert isinstance(store, ListsFolders)
+        return store.list_folder(location)
+
+    def list_names(self, location: str) -> list[str]:
+        """See ``ListsNames``."""
+        store = self._of(location)
+        assert isinstance(store, ListsNames)
+        return store.list_names(location)
+
+    def prove_exclusive_creation(self, folder: str) -> None:
+        """See ``ProvesExclusiveCreation``."""
+        prove_exclusive_creation(self._of(folder), folder)
+
+    def local_path(self, location: str) -> str | None:
+        return None if store_of(location) else self._local.local_path(location)
+
+    def _of(self, location: str) -> FileIO:
+        name = store_of(location)
+        if not name:
+            return self._local
+        with self._lock:
+            if (found := self._stores.get(name)) is None:
+                found = self._stores[name] = object_store(name, self._properties)
+            return found
+
+
+def store_of(location: str) -> str:
+    """The object store that serves a location; empty for files of this machine, and for a scheme that nothing serves."""
+    scheme, separator, _ = location.partition("://")
+    return STORES.get(scheme.lower(), "") if separator else ""

@@ -1,0 +1,78 @@
+"""Deleting many objects of one bucket, and saying of each what became of it.
+
+A bulk request says in one answer which keys failed, and the client hands on the first of them only. So where one failed, each of
+the request's keys is deleted by a request of its own: one that is gone already is no failure. Where the store gives no answer, or
+refuses the whole request, nothing more is tried, and all that is left is a failure; files of that request may be gone all the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import obstore
+from obstore.store import ObjectStore
+
+from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
+from iceberg_ops.io.file_io import DeleteFailure
+from iceberg_ops.io.stores.answers import error_of, missing_bucket
+
+_AT_ONCE = 16
+
+Answer = tuple[str, IcebergOpsError]
+"""(location, why its object could not be deleted)."""
+
+
+def delete_objects(store: ObjectStore, files: Mapping[str, str], bulk: int) -> list[DeleteFailure]:
+    """Delete objects, given as key -> location; what could not be deleted. ``bulk``: keys of one request (1: there are no requests
+    for many)."""
+    failures: list[DeleteFailure] = []
+    hopeless: IcebergOpsError | None = None
+    for batch in _batches(files.items(), max(bulk, _AT_ONCE)):
+        if hopeless is None:
+            failed = _in_one_request(store, batch) if bulk > 1 else _one_by_one(store, batch)
+            failures += [DeleteFailure(location, str(error)) for location, error in failed]
+            if len(failed) == len(batch) and all(isinstance(error, CatalogUnavailableError) for _, error in failed):
+                hopeless = failed[0][1]
+        else:
+            failures += [DeleteFailure(location, str(hopeless)) for _, location in batch]
+    return failures
+
+
+def delete_object(store: ObjectStore, key: str, location: str) -> IcebergOpsError | None:
+    """Delete one object; the error where that failed. One that is gone is no failure."""
+    try:
+        obstore.delete(store, key)
+    except FileNotFoundError as e:
+        return missing_bucket(location, str(e))
+    except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for this file
+        return error_of(e, location)
+    return None
+
+
+def _in_one_request(store: ObjectStore, batch: list[tuple[str, str]]) -> list[Answer]:
+    try:
+        obstore.delete(store, [key for key, _ in batch])
+    except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for these files
+        if _is_about_all(e):
+            error = error_of(e, batch[0][1])
+            return [(location, error) for _, location in batch]
+        return [answer for part in _batches(batch, _AT_ONCE) for answer in _one_by_one(store, part)]
+    return []
+
+
+def _one_by_one(store: ObjectStore, batch: list[tuple[str, str]]) -> list[Answer]:
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delete") as threads:
+        errors = threads.map(lambda item: delete_object(store, *item), batch)
+        return [(location, error) for (_, location), error in zip(batch, errors, strict=True) if error is not None]
+
+
+def _is_about_all(error: Exception) -> bool:
+    """Whether the request failed as a whole, and not one of its files."""
+    return "?delete" in str(error) or "comp=batch" in str(error)
+
+
+def _batches(items: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
+    found = list(items)
+    return (found[start : start + size] for start in range(0, len(found), size))

@@ -1,0 +1,234 @@
+"""Files in object stores, as a FileIO: one request for a small file, ranges for parts of large ones, bulk deletes, paged listings.
+
+There are no folders: what a listing takes for one is a prefix that ends at a slash. Objects whose key ends with a slash, by which
+some tools mark a folder, are no files, and are left out.
+
+Requests are tried again by the client, for about twenty seconds. What remains is a CatalogUnavailableError where the store gives no
+answer, and a TerminalError where it refuses (access, expired credentials, no such bucket). A missing bucket is never taken for a
+missing file.
+
+One instance serves all threads. A process that is forked from one that has used it cannot (see ``forks``): workers are processes of
+their own, which build their FileIO from ``properties``.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import ObjectStore
+
+from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo
+from iceberg_ops.io.stores import azure, gcs, s3
+from iceberg_ops.io.stores.answers import error_of, named_errors, said
+from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt
+from iceberg_ops.io.stores.deletes import delete_object, delete_objects
+from iceberg_ops.io.stores.forks import using_stores
+from iceberg_ops.io.stores.places import Place, file_place, folder_place
+from iceberg_ops.io.stores.ranged_input import RangedInput
+from iceberg_ops.io.stores.staged_output import PART, StagedOutput
+from iceberg_ops.io.temporary_names import temporary_name
+
+_PAGE = 1_000
+_REFUSED = re.compile(r"status code: 40[13]")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What sets one kind of store apart. ``bulk``: keys of one delete request; 1 where the store has none for many."""
+
+    name: str
+    schemes: tuple[str, ...]
+    client: Callable[[str, Mapping[str, str]], ObjectStore]
+    bulk: int
+    suffix_ranges: bool = True
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("s3", s3.SCHEMES, s3.s3_store, bulk=1_000),
+        Family("gcs", gcs.SCHEMES, gcs.gcs_store, bulk=1),
+        Family("azure", azure.SCHEMES, azure.azure_store, bulk=256, suffix_ranges=False),
+    )
+}
+
+
+class ObjectStoreFileIO:
+    """FileIO over the buckets of one family of stores, with the credentials of ``properties``. Raises OptionError."""
+
+    def __init__(self, family: str, properties: Mapping[str, str] | None = None) -> None:
+        self._family = FAMILIES[family]
+        self._properties = {**(properties or {}), "io-impl": family}
+        self._part = s3.part_size(self._properties, PART)
+        self._clients: dict[str, ObjectStore] = {}
+        self._seen: set[str] = set()
+        self._proven: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._properties
+
+    def read(self, location: str) -> bytes:
+        store, place = self._file(location)
+        with named_errors(location):
+            return obstore.get(store, place.key).bytes().to_bytes()
+
+    def open_input(self, location: str) -> BinaryIO:
+        store, place = self._file(location)
+        return cast(BinaryIO, RangedInput(store, place.key, location, suffix_ranges=self._family.suffix_ranges))
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        store, place = self._file(location)
+        if not overwrite:
+            Creation(store).create(place.key, data, location)
+            return
+        with named_errors(location):
+            obstore.put(store, place.key, data, use_multipart=False, attributes={ATTEMPT: new_attempt()})
+
+    def open_output(self, location: str) -> BinaryIO:
+        store, place = self._file(location)
+        if self.exists(location):
+            raise FileExistsError(errno.EEXIST, "file exists", location)
+        return cast(BinaryIO, StagedOutput(store, place.key, location, part=self._part))
+
+    def exists(self, location: str) -> bool:
+        return self._size(location) is not None
+
+    def length(self, location: str) -> int:
+        if (size := self._size(location)) is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", location)
+        return size
+
+    def delete(self, location: str) -> None:
+        store, place = self._file(location)
+        if (error := delete_object(store, place.key, location)) is not None:
+            raise error
+
+    def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
+        """See ``deletes``."""
+        failures: list[DeleteFailure] = []
+        by_bucket: dict[str, dict[str, list[str]]] = {}
+        for location in locations:
+            try:
+                _, place = self._file(location)
+            except IcebergOpsError as e:
+                failures.append(DeleteFailure(location, str(e)))
+                continue
+            by_bucket.setdefault(place.bucket, {}).setdefault(place.key, []).append(location)
+        for bucket, files in by_bucket.items():
+            spelled = {names[0]: names for names in files.values()}
+            for failure in delete_objects(self._client(bucket), {key: names[0] for key, names in files.items()}, self._family.bulk):
+                failures += [DeleteFailure(location, failure.reason) for location in spelled[failure.location]]
+        return failures
+
+    def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
+        store, place = self._folder(prefix)
+        above, start = prefix.rstrip("/"), len(place.key) + 1 if place.key else 0
+        with named_errors(prefix):
+            for page in obstore.list(store, place.key or None, chunk_size=_PAGE):
+                for meta in page:
+                    info = _info(f"{above}/{meta['path'][start:]}", meta)
+                    if info.size or self.exists(info.location):
+                        yield info
+
+    def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
+        """See ``ListsFolders``."""
+        store, place = self._folder(location)
+        above, start = location.rstrip("/"), len(place.key) + 1 if place.key else 0
+        with named_errors(location):
+            found = obstore.list_with_delimiter(store, place.key or None)
+        files = [_info(f"{above}/{meta['path'][start:]}", meta) for meta in found["objects"]]
+        return (
+            [f"{above}/{path[start:]}" for path in found["common_prefixes"]],
+            [info for info in files if info.size or self.exists(info.location)],
+        )
+
+    def list_names(self, location: str) -> list[str]:
+        """See ``ListsNames``."""
+        folders, files = self.list_folder(location)
+        return [*(folder.rpartition("/")[2] for folder in folders), *(info.location.rpartition("/")[2] for info in files)]
+
+    def prove_exclusive_creation(self, folder: str) -> None:
+        """See ``ProvesExclusiveCreation``: an object is created twice, and deleted. Asked once for each bucket."""
+        store, place = self._folder(folder)
+        if place.bucket in self._proven:
+            return
+        name = temporary_name("exclusive-creation")
+        if not Creation(store).is_exclusive(f"{place.key}/{name}" if place.key else name, folder):
+            raise UnsupportedError(
+                f"not supported: commits by the names of files in {folder}, because this store writes an object again that must "
+                "not exist (it passes over If-None-Match): two writers would overwrite each other's commits. Keep the tables in a "
+                "catalog of type sql, or in a store with conditional writes"
+            )
+        self._proven.add(place.bucket)
+
+    def local_path(self, location: str) -> str | None:
+        return None
+
+    # places and clients
+
+    def _file(self, location: str) -> tuple[ObjectStore, Place]:
+        place = file_place(location)
+        return self._client_of(place, location), place
+
+    def _folder(self, location: str) -> tuple[ObjectStore, Place]:
+        place = folder_place(location)
+        return self._client_of(place, location), place
+
+    def _client_of(self, place: Place, location: str) -> ObjectStore:
+        if place.scheme not in self._family.schemes:
+            raise UnsupportedError(
+                f"not supported: location {location} with io-impl {self._family.name}, because its scheme is none of "
+                f"{', '.join(self._family.schemes)}"
+            )
+        return self._client(place.bucket)
+
+    def _client(self, bucket: str) -> ObjectStore:
+        using_stores()
+        with self._lock:
+            if (found := self._clients.get(bucket)) is None:
+                found = self._clients[bucket] = self._made(bucket)
+            return found
+
+    def _made(self, bucket: str) -> ObjectStore:
+        try:
+            return self._family.client(bucket, self._properties)
+        except (BaseError, ValueError) as e:
+            raise OptionError(
+                f"bucket {bucket}: the client of {self._family.name} refuses the properties ({said(str(e))})"
+            ) from None
+
+    def _size(self, location: str) -> int | None:
+        """Bytes of the object; None where there is none."""
+        store, place = self._file(location)
+        try:
+            with named_errors(location):
+                return obstore.head(store, place.key)["size"]
+        except FileNotFoundError:
+            self._check_bucket(place.bucket, store, location)
+            return None
+
+    def _check_bucket(self, bucket: str, store: ObjectStore, location: str) -> None:
+        """The answer to a question for an object's size has no text: once for each bucket it is asked whether that is there. Where
+        it may not be listed, a missing object is told from a forbidden one, so the bucket is there."""
+        if bucket in self._seen:
+            return
+        try:
+            next(iter(obstore.list(store, "iceberg-ops-no-such-folder", chunk_size=1)), None)
+        except (BaseError, OSError) as e:
+            if _REFUSED.search(str(e)) is None:
+                raise error_of(e, location) from None
+        self._seen.add(bucket)
+
+
+def _info(location: str, meta: Mapping[str, Any]) -> FileInfo:
+    return FileInfo(location, meta["size"], int(meta["last_modified"].timestamp() * 1000))

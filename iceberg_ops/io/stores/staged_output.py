@@ -1,0 +1,141 @@
+"""A new object that is written piece by piece, and is there only once it is closed.
+
+A small one is kept in memory and created by one exclusive request. A large one is uploaded in parts; what is discarded, or fails,
+is aborted, so that its parts do not stay in the store at its owner's cost. An upload in parts cannot be completed exclusively:
+that the name is free is looked up when the file is opened. Files of that size are data files, whose names nobody else makes.
+
+Where a process dies, its parts stay, invisible to listings: a life-cycle rule of the bucket removes them.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore.store import ObjectStore
+
+from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.io.stores.answers import named_errors, said
+from iceberg_ops.io.stores.creation import ATTEMPT, Creation, attempt_of, new_attempt
+from iceberg_ops.io.stores.forks import is_forked
+
+if TYPE_CHECKING:
+    from obstore import WritableFile
+
+log = logging.getLogger(__name__)
+
+PART = 8 << 20
+"""Bytes of a part, and of what is kept in memory before there are parts: many files may be open. A store takes 10,000 parts."""
+_PARTS_AT_ONCE = 4
+
+
+class StagedOutput(io.BufferedIOBase):
+    """``close`` makes the object; an exception or a forgotten ``close`` leaves none."""
+
+    _done = True
+
+    def __init__(self, store: ObjectStore, key: str, location: str, *, part: int = PART) -> None:
+        super().__init__()
+        self._store, self._key, self._location, self._part = store, key, location, part
+        self._buffer = bytearray()
+        self._uploaded = 0
+        self._attempt = new_attempt()
+        self._upload: WritableFile | None = None
+        self._done = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._uploaded + len(self._buffer)
+
+    def write(self, data: Any) -> int:
+        if self._done:
+            raise ValueError("I/O operation on closed file")
+        before = len(self._buffer)
+        self._buffer += data
+        written = len(self._buffer) - before
+        if len(self._buffer) >= self._part:
+            self._send()
+        return written
+
+    def flush(self) -> None:
+        """Without effect: there is no object before ``close``."""
+
+    def close(self) -> None:
+        if self._done:
+            return
+        if self._upload is None:
+            self._done = True
+            Creation(self._store).create(self._key, bytes(self._buffer), self._location)
+            super().close()
+            return
+        try:
+            if self._buffer:
+                self._send()
+            self._complete(self._upload)
+            self._done = True
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Forget what was written; without effect after ``close``."""
+        if self._done:
+            return
+        self._done = True
+        self._buffer = bytearray()
+        upload, self._upload = self._upload, None
+        if upload is not None and not is_forked():
+            _abort(upload)
+        super().close()
+
+    def _send(self) -> None:
+        """Hand what is kept to the client, which uploads it in the background."""
+        data, self._buffer = self._buffer, bytearray()
+        with named_errors(self._location):
+            if self._upload is None:
+                self._upload = obstore.open_writer(
+                    self._store,
+                    self._key,
+                    attributes={ATTEMPT: self._attempt},
+                    buffer_size=self._part,
+                    max_concurrency=_PARTS_AT_ONCE,
+                )
+            self._upload.write(data)
+        self._uploaded += len(data)
+
+    def _complete(self, upload: WritableFile) -> None:
+        """A completion whose answer is lost is sent again by the client, and is refused then: the object is asked whose it is."""
+        try:
+            with named_errors(self._location):
+                upload.close()
+        except Exception:
+            if not self._is_there():
+                raise
+
+    def _is_there(self) -> bool:
+        try:
+            with named_errors(self._location):
+                return attempt_of(self._store, self._key) == self._attempt
+        except (FileNotFoundError, CatalogUnavailableError):
+            return False
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        self.discard()
+
+
+def _abort(upload: WritableFile) -> None:
+    """What cannot be aborted stays in the store as parts of nothing."""
+    try:
+        upload.__exit__(RuntimeError, RuntimeError(), None)
+    except Exception as e:  # noqa: BLE001 - nothing depends on it
+        log.warning("an unfinished upload may be left in the store: %s", said(str(e)))

@@ -1,0 +1,147 @@
+"""Object stores for tests: versitygw and moto speak S3, moto behind a translator speaks Google Cloud Storage, Azurite speaks Azure
+Blob Storage.
+
+Each is started once for a test session, by a fixture of ``tests/conftest.py``, and holds one bucket, ``BUCKET``. ``properties`` are
+those of a catalog that reaches it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import http.client
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from email.utils import formatdate
+from pathlib import Path
+
+from tests.servers.process import LOOPBACK, SERVERS, free_port, listens, missing, program, started
+from tests.servers.proxy import FaultProxy, Reply, Request
+
+BUCKET = "lake"
+ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key"
+AZURE_ACCOUNT = "devstoreaccount1"
+AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The account of every Azurite; it is no secret."""
+_FOR_S3 = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/us-east-1/s3/aws4_request"
+"""By which moto knows what a request is for; it verifies no signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A running store. ``root``: the location of its bucket. ``folders``: whether a key cannot be both an object and the beginning
+    of others, because objects are files."""
+
+    name: str
+    port: int
+    root: str
+    properties: Mapping[str, str]
+    folders: bool = False
+
+    def behind(self, endpoint: str) -> Store:
+        """The same store, reached by another address."""
+        here = f"http://{LOOPBACK}:{self.port}"
+        return replace(self, properties={k: v.replace(here, endpoint) for k, v in self.properties.items()})
+
+
+def s3_properties(port: int) -> dict[str, str]:
+    """Of a catalog on an S3 of this machine."""
+    return {
+        "s3.endpoint": f"http://{LOOPBACK}:{port}",
+        "s3.access-key-id": ACCESS_KEY,
+        "s3.secret-access-key": SECRET_KEY,
+        "client.region": "us-east-1",
+    }
+
+
+@contextmanager
+def versitygw(folder: Path) -> Iterator[Store]:
+    """An S3 that keeps objects as files, with real signatures."""
+    port, data = free_port(), folder / "data"
+    (data / BUCKET).mkdir(parents=True)
+    (folder / "meta").mkdir()
+    command = [program("versitygw"), "--port", f"{LOOPBACK}:{port}", "posix", "--sidecar", folder / "meta", data]
+    keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
+    with started("versitygw", command, log=folder / "log", ready=lambda: listens(port), environment=keys):
+        yield Store("versitygw", port, f"s3://{BUCKET}", s3_properties(port), folders=True)
+
+
+@contextmanager
+def moto(folder: Path) -> Iterator[Store]:
+    """An S3 whose keys need not be names of files, without signatures."""
+    port, python = free_port(), SERVERS / "moto" / "bin" / "python"
+    if not python.exists():
+        missing("moto")
+    command = [python, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
+    with started("moto", command, log=folder / "log", ready=lambda: _answers(port, "/moto-api/"), patience_s=60):
+        _ask(port, "PUT", f"/{BUCKET}", headers={"Authorization": _FOR_S3})
+        yield Store("moto", port, f"s3://{BUCKET}", s3_properties(port))
+
+
+@contextmanager
+def gcs(folder: Path) -> Iterator[Store]:
+    """The XML interface of Google Cloud Storage, as far as it is that of S3 by other names: moto behind a translator.
+    (fake-gcs-server has the JSON interface only.)"""
+    with moto(folder) as s3, FaultProxy((LOOPBACK, s3.port), ask_as=_as_s3, answer_as=_as_gcs) as translator:
+        properties = {"gcs.service.host": translator.endpoint, "gcs.no-auth": "true"}
+        yield Store("gcs", translator.port, f"gs://{BUCKET}", properties)
+
+
+@contextmanager
+def azurite(folder: Path) -> Iterator[Store]:
+    """An Azure Blob Storage with real signatures."""
+    port, script = free_port(), SERVERS / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+    if not script.exists():
+        missing("azurite")
+    command = [script, "--blobHost", LOOPBACK, "--blobPort", str(port), "--location", folder, "--skipApiVersionCheck", "--silent"]
+    endpoint = f"http://{LOOPBACK}:{port}/{AZURE_ACCOUNT}"
+    with started("azurite", command, log=folder / "log", ready=lambda: listens(port), patience_s=60, stop_s=1):
+        _ask(port, "PUT", f"/{AZURE_ACCOUNT}/{BUCKET}?restype=container", headers=_signed_for_azure())
+        properties = {"adls.account-name": AZURE_ACCOUNT, "adls.account-key": AZURE_KEY, "adls.endpoint": endpoint}
+        yield Store("azurite", port, f"abfss://{BUCKET}@{AZURE_ACCOUNT}.dfs.core.windows.net", properties)
+
+
+STORES: Mapping[str, Callable[[Path], AbstractContextManager[Store]]] = {
+    "versitygw": versitygw,
+    "moto": moto,
+    "gcs": gcs,
+    "azurite": azurite,
+}
+
+
+def _answers(port: int, path: str) -> bool:
+    return _ask(port, "GET", path) < 500
+
+
+def _as_s3(request: Request) -> Request:
+    """What asks for generation 0 asks that there be none."""
+    headers = {name.lower().replace("x-goog-meta-", "x-amz-meta-"): value for name, value in request.headers.items()}
+    if headers.pop("x-goog-if-generation-match", None) == "0":
+        headers["if-none-match"] = "*"
+    return replace(request, headers={**headers, "authorization": _FOR_S3})
+
+
+def _as_gcs(reply: Reply) -> Reply:
+    headers = tuple((name.lower().replace("x-amz-meta-", "x-goog-meta-"), value) for name, value in reply.headers)
+    return replace(reply, headers=(*headers, ("x-goog-generation", "1")))
+
+
+def _signed_for_azure() -> dict[str, str]:
+    """Headers of the request that makes the container (Shared Key)."""
+    when = formatdate(usegmt=True)
+    headers = f"x-ms-date:{when}\nx-ms-version:2021-08-06\n"
+    text = "PUT" + "\n" * 12 + headers + f"/{AZURE_ACCOUNT}/{AZURE_ACCOUNT}/{BUCKET}\nrestype:container"
+    signature = b64encode(hmac.digest(b64decode(AZURE_KEY), text.encode(), "sha256")).decode()
+    return {"x-ms-date": when, "x-ms-version": "2021-08-06", "Authorization": f"SharedKey {AZURE_ACCOUNT}:{signature}"}
+
+
+def _ask(port: int, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> int:
+    client = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
+    try:
+        client.request(method, path, body, dict(headers or {}))
+        answer = client.getresponse()
+        answer.read()
+        return answer.status
+    finally:
+        client.close()
