@@ -98,6 +98,15 @@ def postgresql_server() -> Iterator[PostgreSQL]:
 
 
 @pytest.fixture(scope="session")
+def glue_endpoint(object_store: Callable[[str], Store]) -> Iterator[str]:
+    """Where this process has an AWS Glue. Its databases are shared by all tests."""
+    from tests.servers.glue import checked_glue
+
+    with checked_glue(object_store("moto").port) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
 def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     """The Hive Metastore of this process. Its databases are shared by all tests."""
     from tests.servers.hive_metastore import HiveMetastore

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.glue.glue_catalog import GlueCatalog
+from iceberg_ops.catalog.glue.glue_client import Glue
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
 from iceberg_ops.catalog.hive.metastore import Metastore
 from iceberg_ops.catalog.load import load_catalog
@@ -96,10 +98,24 @@ def hive(server: HiveMetastore, folder: Path, *, locks: bool) -> Any:
     return catalog
 
 
+def glue(endpoint: str, folder: Path) -> Any:
+    """One Glue serves all tests: what an earlier one has left is dropped."""
+    keys = {"glue.region": "us-east-1", "glue.access-key-id": "test", "glue.secret-access-key": "test-secret"}
+    client = Glue("glue", {"glue.endpoint": endpoint, **keys}, sleep=lambda _: None)
+    catalog = GlueCatalog("glue", client, LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
+    for (name,) in catalog.list_namespaces():
+        for table in client.pages("GetTables", "TableList", DatabaseName=name):
+            client.change("DeleteTable", DatabaseName=name, Name=table["Name"])
+        client.change("DeleteDatabase", Name=name)
+    catalog.create_namespace(("ns",))
+    return catalog
+
+
 @pytest.fixture(
     params=[
         *CATALOGS,
         "filesystem on S3",
+        "glue",
         "postgresql",
         "hive with locks",
         "hive without locks",
@@ -112,6 +128,8 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
             return rest(request.getfixturevalue("rest_server"))
         case "filesystem on S3":
             return file_system_on_s3(request.getfixturevalue("object_store")("versitygw"))
+        case "glue":
+            return glue(request.getfixturevalue("glue_endpoint"), tmp_path)
         case "postgresql":
             return postgresql(request.getfixturevalue("postgresql_server"), tmp_path)
         case "hive with locks" | "hive without locks":
@@ -152,7 +170,7 @@ def test_what_is_not_there_is_refused_by_name(catalog: Any) -> None:
 
 
 def test_namespaces_are_made_once_nested_and_dropped_when_empty(catalog: Any) -> None:
-    if isinstance(catalog, HiveCatalog):
+    if isinstance(catalog, HiveCatalog | GlueCatalog):
         with pytest.raises(BadInputError, match="one level of namespaces"):
             catalog.create_namespace(("a", "b"))
         return
@@ -333,6 +351,10 @@ def _renames_and_registers(catalog: Any) -> None:
 @pytest.mark.parametrize("locks", [True, False], ids=["with locks", "without locks"])
 def test_a_hive_metastore_renames_and_registers(hive_metastore: HiveMetastore, tmp_path: Path, locks: bool) -> None:
     _renames_and_registers(hive(hive_metastore, tmp_path, locks=locks))
+
+
+def test_glue_renames_and_registers(glue_endpoint: str, tmp_path: Path) -> None:
+    _renames_and_registers(glue(glue_endpoint, tmp_path))
 
 
 def test_a_filesystem_table_is_its_folder(tmp_path: Path) -> None:

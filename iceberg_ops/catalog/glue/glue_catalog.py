@@ -87,8 +87,8 @@ class GlueCatalog(RecordingCatalog):
         """Replace the record if it still has the version that was read; whether it had."""
         if not record.get("VersionId"):
             raise RefusedError(
-                f"catalog {self.name}: Glue gives no version of table {'.'.join(identifier)}, so commits could overwrite each other; "
-                f"nothing was changed"
+                f"catalog {self.name}: Glue gives no version of table {'.'.join(identifier)}, so commits could overwrite each "
+                f"other; nothing was changed"
             )
         try:
             self._glue.change(

@@ -1,7 +1,7 @@
 """Calls to AWS Glue that say whether a change may have had an effect.
 
-Glue's interface is one signed POST of JSON for each call, so the connection and the signature of the REST catalogs serve here. Reads
-are repeated. Changes are not: the answer to a repeated change would be about the first try.
+Glue's interface is one signed POST of JSON for each call, so the connection and the signature of the REST catalogs serve here.
+Reads are repeated. Changes are not: the answer to a repeated change would be about the first try.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _ANSWERS: dict[str, type[Exception]] = {
 
 
 class Glue:
-    """Glue as ``properties`` reach it: ``glue.region``, ``glue.access-key-id``, ``glue.secret-access-key``, ``glue.session-token``, else
-    the same of ``client.*``, else of the environment. ``glue.endpoint``: another address than AWS's; ``glue.id``: the catalog's id.
-    Safe to use from several threads. Raises OptionError."""
+    """Glue as ``properties`` reach it: ``glue.region``, ``glue.access-key-id``, ``glue.secret-access-key``, ``glue.session-token``,
+    else the same of ``client.*``, else of the environment. ``glue.endpoint`` is another address than AWS's, ``glue.id`` the
+    catalog's id. Safe to use from several threads. Raises OptionError."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Glue:
             keys = AwsKeys.of(found, environment)
         except OptionError:
             raise OptionError(
-                f"catalog {catalog} (type glue) needs keys: set glue.access-key-id and glue.secret-access-key, or AWS_ACCESS_KEY_ID and "
-                f"AWS_SECRET_ACCESS_KEY in the environment; profiles and instance roles are not looked up"
+                f"catalog {catalog} (type glue) needs keys: set glue.access-key-id and glue.secret-access-key, or "
+                f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment; profiles and instance roles are not looked up"
             ) from None
         secrets = KnownSecrets(found)
         secrets.add("client.secret-access-key", keys.secret)
