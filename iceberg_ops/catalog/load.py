@@ -1,4 +1,4 @@
-"""From a catalog's configuration to the catalog. A new kind is one entry in ``_KINDS``, imported only when it is chosen."""
+"""Builds a catalog from its configuration. A new kind is one entry in ``_KINDS``, imported only when it is chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iceberg_ops.io.load import load_file_io
 
 
 def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
-    """Build the catalog; ``io`` overrides what the properties say. Raises OptionError, CatalogUnavailableError."""
+    """Build the catalog; ``io`` overrides the FileIO of the properties. Raises OptionError, CatalogUnavailableError."""
     try:
         build = _KINDS[config.type]
     except KeyError:
