@@ -79,8 +79,8 @@ def commit(
 
     After CommitStateUnknownError the same operation, with the same files, may be committed again under the same run key: if the
     first commit happened, it is found. This does not hold without a key. Nor does it hold for a ``staged`` operation once an expiry
-    may have removed its unpublished snapshot: the expiry deletes its files and forgets its key, because its work is undone. Write
-    the files again in these cases: no commit checks that the files it adds exist.
+    may have removed its unpublished snapshot: the expiry deletes its files and forgets its key, because its work is undone. Then
+    write the files again: no commit checks that the files it adds exist.
     """
     return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap, on_commit).run()
 
