@@ -1,4 +1,4 @@
-"""From properties to a FileIO, so that a process elsewhere can be told which storage to use.
+"""Builds a FileIO from properties, so that another process can be given the storage to use.
 
 ``io-impl`` chooses the store (``local`` is the default); ``location-mapping``, ``read-only`` and ``files-may-change`` wrap it.
 Every FileIO's ``properties`` load to an equal one. A new store is one entry in ``_STORES``, imported only when it is chosen.
@@ -19,7 +19,8 @@ IO_IMPL = "io-impl"
 
 
 def load_file_io(properties: Mapping[str, str] | None = None) -> FileIO:
-    """Build the FileIO that ``properties`` describe; keys it does not know are left to others. Raises OptionError."""
+    """Build the FileIO that ``properties`` describe; unknown keys are ignored, because they may be for others. Raises
+    OptionError."""
     properties = properties or {}
     name = properties.get(IO_IMPL, "local")
     if name not in _STORES:
