@@ -1,4 +1,4 @@
-"""Table updates and requirements <-> JSON, as the REST catalog specification names them (TableUpdate, TableRequirement).
+"""Table updates and requirements <-> JSON, with the names of the REST catalog specification (TableUpdate, TableRequirement).
 
 Every update and requirement comes back equal. Reading raises CorruptTableError for a malformed object and UnsupportedError for an
 action or requirement that this package does not know. It is the body of a REST catalog's commit (``catalog.rest``).
