@@ -1,6 +1,7 @@
-"""Table properties as people set them: a value that no reader of the property takes is refused, a key that nobody reads is told.
+"""Checks table properties that people set: a value that is invalid for every reader is refused, an unknown key causes a warning.
 
-Engines may keep properties of their own in a table, so an unknown key is stored; it is told where it looks like one of Iceberg's.
+Engines may keep their own properties in a table, so an unknown key is stored; the warning comes only if it resembles one of
+Iceberg's.
 """
 
 from __future__ import annotations

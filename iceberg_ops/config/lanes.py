@@ -1,19 +1,19 @@
-"""What hosts need to know to choose a lane, without opening a table: the rule itself is in ``iceberg_ops.actions.lanes``."""
+"""The data with which hosts choose a lane without opening a table: the rule itself is in ``iceberg_ops.actions.lanes``."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
 Lane = Literal["auto", "local", "spark"]
-"""Where a job is done: in the process that takes it, by a Spark job, or where its size says (``actions.lanes``)."""
+"""Where a job runs: in the calling process, as a Spark job, or chosen by its size (``actions.lanes``)."""
 LANES: tuple[str, ...] = get_args(Lane)
 LOCAL: Literal["local"] = "local"
 SPARK: Literal["spark"] = "spark"
 
 SPARK_FROM_BYTES = "spark-from-bytes"
-"""Catalog property: from this many bytes to read, lane auto is Spark."""
+"""Catalog property: lane auto is Spark if the job reads at least this many bytes."""
 DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
-"""About two minutes of compaction on two cores: what Spark's start-up (10 s) is small against."""
+"""About two minutes of compaction on two cores; compared with that, Spark's start-up (10 s) is short."""
 
 MOST_ROW_BYTES = 2**30
 """Lane auto does a row operation in this process up to this many bytes of source and data files."""
