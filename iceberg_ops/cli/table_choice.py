@@ -1,4 +1,4 @@
-"""Tables by what people name: one, all of a namespace or a catalog, all that a glob matches."""
+"""Finds tables by name: one, all of a namespace or a catalog, all that a glob matches."""
 
 from __future__ import annotations
 
