@@ -69,7 +69,7 @@ def _strays(table: Table, own: OwnLine, *, every: bool) -> list[str]:
 
 
 def _late(table: Table, own: OwnLine, folder: str, others: set[str]) -> list[str]:
-    """The last of ``others`` that were written since the oldest file of the own log."""
+    """The latest of ``others`` that were written after the oldest file of the table's log."""
     if not others:
         return []
     since = own.since_ms - _CLOCKS_MS

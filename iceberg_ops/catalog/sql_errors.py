@@ -48,8 +48,8 @@ def error_of(catalog: str, e: DBAPIError) -> IcebergOpsError:
 
 
 def _sqlstate(error: BaseException | None) -> str | None:
-    """As psycopg, psycopg2 and pg8000 have it: the last calls nearly every error of the server a ProgrammingError, and has what the
-    server said as its argument."""
+    """The SQLSTATE as psycopg, psycopg2 and pg8000 give it. pg8000 raises ProgrammingError for nearly every server error, with the
+    server's fields as its argument."""
     said = error.args[0] if error is not None and error.args else None
     state = (
         getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or (said.get("C") if isinstance(said, dict) else None)

@@ -89,7 +89,7 @@ def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
     with named_failures(location, _WHAT):
         try:
             data = io.read(location)
-        except FileNotFoundError:  # Another expiry has finished it just now.
+        except FileNotFoundError:  # Another expiry has just finished it.
             return None
     try:
         note = JsonObject(parse_json(data, _WHAT), _WHAT)
