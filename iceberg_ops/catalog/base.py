@@ -69,7 +69,7 @@ def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
 
 
 def check_same_table(table: Table, current: Table) -> None:
-    """Prevents a commit to another table that took the name meanwhile, whatever the commit itself requires."""
+    """Prevents a commit to another table that has taken the name since, whatever the commit itself requires."""
     if (why := difference(table, current)) is not None:
         raise CommitFailedError(f"table {'.'.join(table.identifier[1:])} is another one now: {why}")
 
@@ -84,7 +84,7 @@ class BaseCatalog(ABC):
     """A catalog whose tables are found by the location of their current metadata file."""
 
     _WAY_OUT: ClassVar[str] = WITHOUT_PURGE
-    """What to do where a table cannot be dropped with its files."""
+    """What to do if a table cannot be dropped with its files."""
     _PURGES_FOLDER: ClassVar[bool] = False
     """Whether a purge deletes every file in the table's folder."""
 

@@ -41,7 +41,7 @@ def next_metadata(
     now_ms: int,
     metadata_location: str,
 ) -> TableMetadata:
-    """``current`` with ``updates`` applied; ``current`` itself where they change nothing. Raises CommitFailedError."""
+    """``current`` with ``updates`` applied; ``current`` itself if they change nothing. Raises CommitFailedError."""
     return next_commit(current, requirements, updates, now_ms=now_ms, metadata_location=metadata_location)[0]
 
 
@@ -53,7 +53,7 @@ def next_commit(
     now_ms: int,
     metadata_location: str,
 ) -> tuple[TableMetadata, tuple[TableUpdate, ...]]:
-    """The same, with all updates that make it: those that record folders are among them, for a server that applies updates itself.
+    """The same metadata, with all its updates, including those that record folders: a server applies them itself.
     Raises CommitFailedError."""
     for requirement in requirements:
         requirement.check(current)

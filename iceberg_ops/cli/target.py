@@ -1,7 +1,7 @@
 """The TABLE argument of the command line, and the options that go with it.
 
 TABLE is ``catalog.namespace.name`` (catalogs come from ``ICEBERG_OPS_CATALOGS`` or ./catalogs.yml), or a path to a table folder
-or a metadata file. A path is opened through a read-only FileIO: whoever owns that table has its catalog, and commits belong there.
+or a metadata file. A path is opened through a read-only FileIO: the table's owner has its catalog, and commits belong there.
 """
 
 from __future__ import annotations

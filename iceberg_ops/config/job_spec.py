@@ -30,8 +30,8 @@ CATALOG_TYPES = ("sql", "filesystem", "hive", "rest", "memory")
 
 
 class CatalogConfig(Document, frozen=True, kw_only=True):
-    """A catalog by name: ``type`` (one of ``CATALOG_TYPES``) and its properties (``uri``, ``warehouse``, ...). Its ``repr`` shows
-    no secret, so no traceback does."""
+    """A catalog with a name: ``type`` (one of ``CATALOG_TYPES``) and its properties (``uri``, ``warehouse``, ...). Its ``repr``
+    shows no secret, so no traceback does."""
 
     name: str
     type: str

@@ -60,7 +60,7 @@ _PASSWORD_SETTING = re.compile(rf"(?<![/\w.-])((?:ssl)?passw(?:or)?d|pwd|passphr
 """A password in a connection string in a message. Other names may be columns in a condition."""
 _BEFORE_CONDITION = re.compile(r"\b(?:where|and|or|not|set|on|when|having)[\s(]+$", re.IGNORECASE)
 _AFTER_CONDITION = re.compile(r"\)*\s+(?:and|or)\s", re.IGNORECASE)
-"""SQL around ``pwd='x'``, which no connection string has."""
+"""SQL around ``pwd='x'``, which does not occur in connection strings."""
 _URI_BEGINS = re.compile(r"(?<![A-Za-z0-9+.-])(?=[A-Za-z][A-Za-z0-9+.-]{0,40}://)")
 _AFTER_URI = ")]},;"
 """What SQL may have right behind a URI, beside a back quote."""

@@ -2,8 +2,8 @@
 
 The catalog checks requirements: ``check`` raises CommitFailedError, and the committer then refreshes and retries.
 
-``AssertRetention``, ``AssertNoRun``, ``AssertProperty``, ``AssertSameRef`` and ``AssertSameHeads`` are this package's own and have
-no JSON form. A REST catalog checks them on the metadata that it loads right before the swap, not in the swap.
+``AssertRetention``, ``AssertNoRun``, ``AssertProperty``, ``AssertSameRef`` and ``AssertSameHeads`` exist only in this package and
+have no JSON form. A REST catalog checks them on the metadata that it loads right before the swap, not in the swap.
 """
 
 from __future__ import annotations

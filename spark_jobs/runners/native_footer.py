@@ -1,8 +1,8 @@
 """Decides whether Spark's own Parquet reader reads a file's columns exactly like ours, as far as the footer shows.
 
-A footer fits where each column that is asked for has its field id, the wanted type, and a codec and encodings that Spark reads, or
-is missing and therefore NULL; where no two columns can be taken for each other; and where Spark does not move dates to another
-calendar. The rule upheld: in any doubt it does not fit.
+A footer fits if each requested column has its field id, the wanted type, and a codec and encodings that Spark supports, or
+is missing and therefore NULL; if no two columns can be confused; and if Spark does not convert dates from another calendar.
+The rule: in any doubt it does not fit.
 """
 
 from __future__ import annotations
