@@ -48,8 +48,8 @@ class _Pipe(io.FileIO):
 
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
-    """Standard output and error of a process take what is written until the process ends, also where they were closed. Standard
-    input that was closed is empty."""
+    """Standard output and error can be written until the process ends, even if they were closed. A closed standard input is
+    empty."""
     closed = _open_closed()
     if sys.stdin is None:
         sys.stdin = io.StringIO()

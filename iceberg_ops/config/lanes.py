@@ -18,10 +18,10 @@ DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
 MOST_ROW_BYTES = 2**30
 """Lane auto does a row operation in this process up to this many bytes of source and data files."""
 MOST_COMPUTED_ROWS = 10_000_000
-"""The same in rows where a condition or a value is computed from each: a core does about a million a second (texts, whole numbers,
-times) or 150,000 (decimals, ``round``), values that a column repeats in a batch once. Spark's start-up takes 10 s."""
+"""The same limit in rows, if a condition or a value is computed from each: a core does about a million a second (texts, whole
+numbers, times) or 150,000 (decimals, ``round``), repeated values of a batch only once. Spark's start-up takes 10 s."""
 MOST_TEXT_BYTES = 2**27
-"""The same for the source where it is CSV or JSON, of which one process parses a few megabytes a second."""
+"""The same limit for a CSV or JSON source, of which one process parses a few megabytes a second."""
 MOST_BYTES_IN_MEMORY = 2**26
 """The same for the source of a merge or an upsert, which lane local holds in memory."""
 

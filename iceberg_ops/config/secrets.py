@@ -63,7 +63,7 @@ _AFTER_CONDITION = re.compile(r"\)*\s+(?:and|or)\s", re.IGNORECASE)
 """SQL around ``pwd='x'``, which does not occur in connection strings."""
 _URI_BEGINS = re.compile(r"(?<![A-Za-z0-9+.-])(?=[A-Za-z][A-Za-z0-9+.-]{0,40}://)")
 _AFTER_URI = ")]},;"
-"""What SQL may have right behind a URI, beside a back quote."""
+"""Characters that SQL may have directly after a URI, besides a back quote."""
 _HADOOP = ("hdfs", "viewfs")
 """File systems whose locations have a port but no password."""
 _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
@@ -76,8 +76,8 @@ def is_secret(name: str) -> bool:
 
 
 def is_secret_setting(name: str, value: str) -> bool:
-    """Whether a property is a secret by its name. ``token-refresh-enabled=true`` is none, nor are numbers about a secret. A header
-    of a REST catalog may be one whatever it is called."""
+    """Whether a property's name marks it as a secret. ``token-refresh-enabled=true`` is not a secret, nor are numbers about one. A
+    header of a REST catalog may be one, whatever its name."""
     if value.lower() in _BOOLEANS:
         return False
     if name.startswith("header."):

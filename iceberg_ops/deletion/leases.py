@@ -151,7 +151,7 @@ def has_run_out(table: Table, location: str, now_ms: int) -> bool:
 
 
 def lease_location(table: Table, lease: Lease) -> str:
-    """Where the lease is written: the place of the table when it was taken. A long holder is cut and made unique by its digest."""
+    """The lease's file, below the table's location when it was taken. A long holder is cut and made unique by its digest."""
     name = quote(lease.holder, safe="")
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME].rstrip('%')}-{hashlib.sha256(lease.holder.encode()).hexdigest()[:16]}"

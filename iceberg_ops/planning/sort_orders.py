@@ -21,7 +21,7 @@ from iceberg_ops.spec.validity import check_source
 
 _CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _QUOTED = "(?>`(?:[^`]|``)+`)"
-"""A name in back quotes; ```` `` ```` in it is one."""
+"""A name in back quotes; ```` `` ```` in it is one back quote."""
 _ARGUMENTS = rf"(?:{_QUOTED}|[^()`])*"
 _TERM = re.compile(
     rf"\s*(?P<term>(?:{_QUOTED}|\w+)(?:\.(?:{_QUOTED}|\w+))*(?:\s*\({_ARGUMENTS}\))?)"

@@ -68,17 +68,17 @@ class IcebergOpsOperator(GuardedOperator):
     :param job: an action or row operation, as in a job spec (templated)
     :param table: ``namespace.table``, or ``catalog.namespace.table`` with the connection's catalog (templated)
     :param options: the job's options under Iceberg's names (templated)
-    :param where: Spark SQL condition (templated). ``delete`` and ``update`` need one; ``true`` is every row
+    :param where: Spark SQL condition (templated). ``delete`` and ``update`` need one; ``true`` means every row
     :param source: rows to read, as the job spec's ``source`` (templated)
     :param change: write mode, SET, ON and clauses, as the job spec's ``change`` (templated)
     :param run_key: names the work; a commit with this key is made once, however often the task runs. Default: DAG, run, task and
         a digest of the work, so a retry or a cleared task of the same run repeats nothing (templated)
-    :param work: what the work is, where the digest of its fields says too much: a source's path that differs in each run, say
-        (templated). A run key that is known with other work is an error
-    :param lane: ``spark``, ``local``, or ``auto``: row operations on Spark, maintenance local, but for rewrites and statistics of
-        as many bytes as the catalog's ``spark-from-bytes`` where the Spark connection's master is a cluster (templated)
+    :param work: names the work, if the digest of its fields depends on too much, such as a source's path that differs in each run
+        (templated). A run key that was used for other work is an error
+    :param lane: ``spark``, ``local``, or ``auto``: row operations on Spark, maintenance local, except rewrites and statistics of
+        as many bytes as the catalog's ``spark-from-bytes`` if the Spark connection's master is a cluster (templated)
     :param plan_only: a dry run: plan, write nothing (templated). BaseOperator's own ``dry_run`` is something else
-    :param skip_if_nothing: mark the task skipped when there was nothing to do
+    :param skip_if_nothing: mark the task as skipped if there was nothing to do
     """
 
     template_fields: Sequence[str] = (

@@ -64,9 +64,9 @@ class DiscoverTablesOperator(CatalogOperator):
 
 
 class PolicyStepOperator(IcebergOpsOperator):
-    """One step of one table's work. Skipped where the table's policy does not have the step, and, as a plan, where nothing is due.
+    """One step of one table's work. Skipped if the table's policy does not have the step, and, as a plan, if nothing is due.
 
-    :param table_work: the table's work, an item of what DiscoverTablesOperator gives (templated)
+    :param table_work: the table's work, an item of DiscoverTablesOperator's result (templated)
     :param step: the step's label
     """
 

@@ -18,7 +18,7 @@ _IN_BLOCKS = (".snappy", ".lz4")
 _LENGTHS = 8
 """Bytes of the two lengths."""
 _LZ4_FRAMES = frozenset({0x04224D18, 0x02214C18})
-"""How LZ4's own files begin, read as a length. What follows may look like a part's length where the file is large."""
+"""The first bytes of LZ4's own files, read as a length. In a large file the next bytes may look like a part's length."""
 
 
 def check_blocks(session: SparkSession, files: Iterable[str]) -> None:

@@ -65,8 +65,8 @@ def schema_to_read(rows: DataFrame, schema: Schema) -> spark.StructType | None:
 
 
 def with_folder_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
-    """``rows`` with the text of folder names as the decimals that the table's columns are. Raises DataError for a text that is not
-    exactly a value of its column: Spark would round it."""
+    """``rows`` with the text of folder names converted to the decimal types of the table's columns. Raises DataError for a text
+    that is not exactly a value of its column: Spark would round it."""
     decimals = {f.name.lower(): f.type for f in schema.fields if isinstance(f.type, DecimalType)}
     wanted = decimals.keys() & folder_columns(rows)
     texts = [f.name for f in rows.schema.fields if f.name.lower() in wanted and f.dataType == spark.StringType()]

@@ -91,7 +91,7 @@ def folder_columns(rows: DataFrame) -> frozenset[str]:
 
 
 def folder_texts(rows: DataFrame, name: str) -> Iterator[str]:
-    """The values of a column of ``folder_columns`` that is read as text, those of each folder once."""
+    """The values of a column of ``folder_columns`` that is read as text, once per folder."""
     for relation in _relations_of(rows._jdf.queryExecution().analyzed()):
         names = list(map(str, relation.partitionSchema().fieldNames()))
         if name in names:

@@ -36,7 +36,7 @@ _DELETES, _ORDER, _OF_KEY, _RANK, _KEY, _NO_KEY = (
 )
 
 _NO_ORDER = "INVALID_ORDERING_TYPE"
-"""What Spark says of a column of maps, or of variants."""
+"""Spark's error conditions for a column of maps, or of variants."""
 
 
 def write_upserts(run: SparkRun, options: WriteOptions, keys: Sequence[NestedField], plan: KeyPlan) -> WrittenUpserts:

@@ -154,7 +154,7 @@ def _order(source: SourceRows, name: str | None) -> npt.NDArray[np.int64]:
 
 
 def _has_no_order(type_: IcebergType) -> bool:
-    """Whether Spark orders no values of the type either: of a map, or of what holds one."""
+    """Whether Spark has no order for the type either: a map, or a type that contains one."""
     if isinstance(type_, PrimitiveType):
         return type_.name in _UNORDERED
     return isinstance(type_, MapType) or any(_has_no_order(f.type) for f in child_fields(type_))

@@ -1,14 +1,14 @@
 """Checks the rows of another writer's Parquet file before the file becomes part of a table.
 
-Four things that a reader relies on are looked up in the rows, of those columns only where the footer leaves them in doubt:
+Readers rely on four rules. The rows are checked only for those columns for which the footer does not prove the rule:
 
 * the source column of an identity partition field (at any depth of structs) holds the partition's value in every row. Planning
   uses the partition, reading the file's column if there is one (spec: "Column Projection"), so rows would be found by one
   value and shown with the other;
 * a required column holds no null, at any depth: the table could not be rewritten, because no file can be written from such rows;
 * dates and times of a coarser unit than the table's are in its range, because every scan of the file would fail;
-* dates are in today's calendar. Spark before 3 stored those before 1582-10-15 in another, and notes its version, which no reader of
-  a table looks at: they would be other days.
+* dates are in today's calendar. Spark before 3 stored those before 1582-10-15 in another one, and recorded its version, which no
+  reader of a table checks: it would show other days.
 
 The rows are read as in a scan.
 """
@@ -128,8 +128,8 @@ def _leaves(column: FileColumn) -> Iterator[tuple[int, pa.DataType]]:
 
 
 def _may_be_of_old_calendar(leaf: int, stored: pa.DataType, footer: Footer) -> bool:
-    """Whether a leaf of dates or timestamps is stored in the calendar of an old Spark, and the footer does not exclude that a value
-    is so old that this matters."""
+    """Whether a leaf of dates or timestamps is stored in the calendar of an old Spark, and may hold a value so old that this
+    matters, by its footer."""
     if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)):
         return False
     if calendar_is_kept(footer.metadata, int96=footer.metadata.schema.column(leaf).physical_type == "INT96"):

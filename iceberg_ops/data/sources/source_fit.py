@@ -85,9 +85,9 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 
 
 def calendar_is_kept(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
-    """Whether dates and timestamps (``int96``: those of the type INT96) are stored in today's calendar, as far as Spark notes it:
-    its versions before 3 wrote old ones in another, and later ones can be told to. Spark reads a file by its note, whatever it is
-    told; no other reader of a table does."""
+    """Whether dates and timestamps (``int96``: those of the type INT96) are stored in today's calendar, by the footer's note from
+    Spark: versions before 3 wrote old dates in another one, and later ones can be configured to. Spark always reads a file by its
+    note; no other reader of a table does."""
     notes = footer.metadata or {}
     version = notes.get(_SPARK_VERSION)
     if version is None:

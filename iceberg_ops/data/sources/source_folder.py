@@ -28,8 +28,8 @@ RelativeName = tuple[str, ...]
 
 class OwnPlaces:
     """The folders of ``table``'s files: its current folders, and its former ones, because its files stay there. Symbolic links of
-    this machine are followed. A path that a person gives is compared as it is written, which is how it is opened, and as it would
-    be recorded (``location-mapping`` applies to recorded locations)."""
+    this machine are followed. A path from a user is compared in two forms: as it is written, because it is opened in this form, and
+    as it would be recorded (``location-mapping`` applies to recorded locations)."""
 
     def __init__(self, table: Table) -> None:
         plain = load_file_io()

@@ -18,7 +18,7 @@ _PACKED = {
     b"BZh": "bzip2",
     b"(\xb5/\xfd": "zstd",
 }
-"""How files begin that a program has packed, and by what."""
+"""The first bytes of compressed files, and the program that wrote them."""
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
