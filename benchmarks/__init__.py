@@ -1,1 +1,1 @@
-"""Us and a peer in one run; results as ratios. See ``python -m benchmarks``."""
+"""Benchmarks of this package and a peer in one run; results as ratios. See ``python -m benchmarks``."""

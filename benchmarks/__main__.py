@@ -1,8 +1,8 @@
 """``python -m benchmarks [NAME]``: run one benchmark, or all of them.
 
-A benchmark is a module of this package with ``run() -> Iterable[dict]`` (records of ``benchmarks.records``), written to a file of
-its name. A module with ``LINES`` has several lines of work, each run by its own name too (``run([line])``) and written to a file
-of its own.
+A benchmark is a module of this package with ``run() -> Iterable[dict]`` (records of ``benchmarks.records``), written to a file with
+its name. A module with ``LINES`` has several lines of work; each can also be run by its own name (``run([line])``) and is written
+to its own file.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Commits: appends of one row, replacing files of a large table, expiry, and a rewriter among fast appenders.
 
-Beside Iceberg Java in the same run, each through its own API and a SQL catalog on a local disk, warmed up by one run; the figures
-are those of the fastest of ``COMMIT_REPEATS`` runs, with no decoded manifest in memory. ``cpu_s`` is what a process computed; on a
-machine that others use it says more than the clock. Each append writes a Parquet file; the large table is metadata only.
+Compared with Iceberg Java in the same run, each through its own API and a SQL catalog on a local disk, after one warm-up run. The
+figures are those of the fastest of ``COMMIT_REPEATS`` runs, with no decoded manifest in memory. ``cpu_s`` is a process's CPU time;
+on a shared machine it is more reliable than wall time. Each append writes a Parquet file; the large table is metadata only.
 
-Appends and expiry stand beside Spark's INSERT and procedure too, which is how Java's are run by most (``COMMIT_SPARK=0``: not).
+Appends and expiry are also compared with Spark's INSERT and procedure, which most Java users run (``COMMIT_SPARK=0``: skipped).
 
-``COMMIT_FILES`` and ``COMMIT_APPENDS`` change the sizes, ``COMMIT_STARVATION_S`` how long the appenders run (0: not at all).
+``COMMIT_FILES`` and ``COMMIT_APPENDS`` change the sizes, ``COMMIT_STARVATION_S`` how long the appenders run (0: skipped).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SCHEMA = Schema.of(NestedField(1, "id", LONG))
 
 @dataclass
 class _Fastest:
-    """Seconds by the clock and of computing of the fastest run but the first, and the bytes that the last one left behind."""
+    """Wall and CPU seconds of the fastest run after the first, and the bytes that the last one left behind."""
 
     seconds: float = math.inf
     cpu: float = math.inf
@@ -171,8 +171,8 @@ def _appends_and_expiry(catalog: Catalog, peer: Mapping[str, Any], on_spark: Map
 
 
 def _replace(catalog: Catalog, large: Table, kind: str, theirs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The files of the first partitions, or some of every partition: then every manifest is written again. Each ten by one, as
-    compaction does, with the statistics of one of them and the rows of all."""
+    """Replaces the files of the first partitions, or some of every partition: then every manifest is rewritten. Each ten become
+    one, as in compaction, with the statistics of one of them and the rows of all."""
     percent, scattered = KINDS[kind]
     files = [e.data_file for m in manifests_of(large, large.metadata.current_snapshot) for e in entries_of(large, m)]
     removed = files[:: 100 // percent] if scattered else files[: FILES * percent // 100]
@@ -180,7 +180,7 @@ def _replace(catalog: Catalog, large: Table, kind: str, theirs: Mapping[str, Any
     fastest = _Fastest()
     for run in range(REPEATS + 1):
         name = ("db", f"large_{kind}_{run}")
-        # As other engines do: register_table refuses a second name, because jobs on one would delete files of the other.
+        # Like other engines: register_table refuses a second name, because jobs on one would delete files of the other.
         cast(Any, catalog)._insert_pointer(name, large.metadata_location)
         table = catalog.load_table(name)
         added = [_joined(ten, f"{kind}-{run}") for ten in tens]
@@ -194,7 +194,7 @@ def _replace(catalog: Catalog, large: Table, kind: str, theirs: Mapping[str, Any
 
 
 def _joined(files: list[DataFile], name: str) -> DataFile:
-    """Statistics are those of the first file, as dicts, as a writer gives them."""
+    """The statistics are those of the first file, as dicts, in the form of a writer."""
     first = pickle.loads(pickle.dumps(files[0]))
     rows = sum(f.record_count for f in files)
     found: DataFile = replace(first, file_path=f"{first.file_path}-{name}.parquet", record_count=rows)
@@ -202,7 +202,7 @@ def _joined(files: list[DataFile], name: str) -> DataFile:
 
 
 def _starvation() -> dict[str, Any]:
-    """One rewriter replaces the same files again and again while others append every 0.2 s each."""
+    """One rewriter replaces the same files again and again while others each append every 0.2 s."""
     with tempfile.TemporaryDirectory(prefix="commit-") as folder:
         config = _catalog_of(folder)
         catalog, table = _small_table(config)

@@ -1,7 +1,7 @@
-"""Iceberg Java's side of the commit benchmark: ``java/Commits.java``, run as a source file in a JVM of its own.
+"""Iceberg Java's side of the commit benchmark: ``java/Commits.java``, run as a source file in a separate JVM.
 
-Needs a JDK, PySpark's jars (for Hadoop's classes) and Iceberg's: ``ICEBERG_JAR`` names an iceberg-spark-runtime jar, else those of
-``make jars`` are taken. Without them there is no peer, and the records say so.
+Needs a JDK, PySpark's jars (for Hadoop's classes) and Iceberg's: ``ICEBERG_JAR`` names an iceberg-spark-runtime jar; the default is
+that of ``make jars``. Without them there is no peer, and the records say so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parent / "java" / "Commits.java"
 
 
 def class_path() -> str | None:
-    """Iceberg's runtime, SQLite's driver and Spark's jars; None where something is missing."""
+    """Iceberg's runtime, SQLite's driver and Spark's jars; None if one is missing."""
     named = os.environ.get("ICEBERG_JAR")
     runtime = [Path(named)] if named else sorted(JARS.glob("*iceberg-spark-runtime-*.jar"))
     driver = sorted(JARS.glob("*sqlite-jdbc-*.jar"))
@@ -33,7 +33,7 @@ def class_path() -> str | None:
 def java_figures(
     folder: str, metadata_location: str, *, appends: int, files: int, kinds: Sequence[str], repeats: int
 ) -> Mapping[str, dict[str, Any]]:
-    """By work ("appends", "expiry", "replace <kind>"): seconds ``s``, ``cpu_s`` and ``bytes``. Empty where Java cannot run."""
+    """By work ("appends", "expiry", "replace <kind>"): seconds ``s``, ``cpu_s`` and ``bytes``. Empty if Java cannot run."""
     jars = class_path()
     if jars is None:
         return {}

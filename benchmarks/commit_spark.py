@@ -1,6 +1,6 @@
-"""Iceberg Java on Spark, as its users run it: one-row INSERTs and the procedure ``expire_snapshots``, in a process of its own.
+"""Iceberg Java on Spark, as its users run it: one-row INSERTs and the procedure ``expire_snapshots``, in a separate process.
 
-``python -m benchmarks.commit_spark <folder> <appends> <repeats>`` prints a JSON line per work, of the fastest run but the first.
+``python -m benchmarks.commit_spark <folder> <appends> <repeats>`` prints a JSON line per work, of the fastest run after the first.
 Needs PySpark and the jars of ``make jars``; without them there is no peer.
 """
 
@@ -19,11 +19,11 @@ from benchmarks.commit_java import class_path
 from benchmarks.meter import measured
 
 TOMORROW = f"TIMESTAMP '{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d %H:%M:%S}'"
-"""A procedure takes literals only."""
+"""A procedure accepts only literals."""
 
 
 def spark_figures(folder: str, *, appends: int, repeats: int) -> Mapping[str, dict[str, Any]]:
-    """By work ("appends", "expiry"): seconds ``s``, ``cpu_s`` and ``bytes``. Empty where Spark or the jars are missing."""
+    """By work ("appends", "expiry"): seconds ``s``, ``cpu_s`` and ``bytes``. Empty if Spark or the jars are missing."""
     if class_path() is None or find_spec("pyspark") is None:
         return {}
     command = [sys.executable, "-m", "benchmarks.commit_spark", folder, str(appends), str(repeats)]

@@ -1,9 +1,9 @@
-"""A table that one process keeps deleting rows of, about every second, and what is known of its rows at any time.
+"""A table from which one process deletes rows about every second, and the known state of its rows at any time.
 
 A delete is a statement as a program would run it (``iceberg_ops.actions.local.delete_rows``): a condition over the whole table,
-evaluated row by row on the files that may match, position deletes or vectors, one commit. It tells what it is about to delete
-before, and what was acknowledged after, so that at any time every row is known to be there, to be gone, or to be one of those
-under way.
+evaluated row by row on the files that may match, position deletes or vectors, one commit. The process reports rows before it
+deletes them, and again after the delete was acknowledged. So at any time every row is known to exist, to be deleted, or to be part
+of a running delete.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Identifier = tuple[str, ...]
 FILES = 16
 DOUBLES = 6
 ROW_BYTES = 45
-"""In a file: random doubles lose a sixteenth by compression, ids nearly all."""
+"""Bytes of a row in a file: compression saves a sixteenth of random doubles, and nearly all of the ids."""
 SECOND = 1.0
 AT_A_TIME = 16
-"""Rows of one delete, spread over the whole table."""
+"""The rows of one delete, spread over the whole table."""
 SCHEMA = Schema.of(NestedField(1, "id", LONG, True), *(NestedField(i + 2, f"x{i}", DOUBLE) for i in range(DOUBLES)))
 
 
 def make_table(config: CatalogConfig, identifier: Identifier, properties: dict[str, str], megabytes: int) -> int:
-    """A table of random doubles in FILES files, ids from 0 on; its bytes. Rewrites make files of the same size, so that every
+    """A table of random doubles in FILES files, ids from 0; returns its bytes. Rewrites write files of the same size, so that every
     round has the same work."""
     catalog = load_catalog(config)
     rows = megabytes * 1_000_000 // ROW_BYTES // FILES
@@ -61,7 +61,7 @@ def make_table(config: CatalogConfig, identifier: Identifier, properties: dict[s
 
 
 class Contended:
-    """One table and its deleter, a process of its own from ``begin`` to ``end``."""
+    """One table and the process that deletes its rows, from ``begin`` to ``end``."""
 
     def __init__(self, config: CatalogConfig, identifier: Identifier) -> None:
         self._config, self._identifier = config, identifier
@@ -85,7 +85,7 @@ class Contended:
             self._note(self._said.get(timeout=120))
 
     def end(self) -> None:
-        """Stop; what is under way is finished first."""
+        """Stop; a running delete is finished first."""
         self._stop.set()
         while (said := self._said.get(timeout=120)) is not None:
             self._note(said)
@@ -95,7 +95,7 @@ class Contended:
         return {**self._counts, "slowest_delete_s": round(self._slowest, 3)}
 
     def verify(self) -> None:
-        """Read all ids. Raises SystemExit where a row came back, is there twice, or is missing that nobody deleted."""
+        """Read all ids. Raises SystemExit if a deleted row came back, or if a row is there twice or missing without a delete."""
         self._listen()
         gone = self._gone.copy()
         seen = np.zeros(self._rows, dtype=np.int64)

@@ -1,10 +1,10 @@
-"""Compaction under fire: a full rewrite of a 250 MB table, again and again, while another process deletes rows of the same files
-about every second, merge-on-read; by us and by Iceberg Java (its Spark procedure), each on a table of its own.
+"""Compaction with concurrent deletes: repeated full rewrites of a 250 MB table, while another process deletes rows of the same
+files about every second, merge-on-read; by this package and by Iceberg Java (its Spark procedure), each on a separate table.
 
-``CONTENTION_ROUNDS`` rewrites of each side (25) are shared out among the ways of deleting, of ``CONTENTION_MB`` megabytes (250).
-After ``CONTENTION_SECONDS`` (1,000) no round is begun any more, so that it ends within twenty minutes; a record says how many were
-run. A round counts as committed only if all of it is. After each round the table is read: every delete that was acknowledged is in
-force, no row is there twice and none is missing that nobody deleted, or the benchmark fails.
+``CONTENTION_ROUNDS`` rewrites of each side (25), of ``CONTENTION_MB`` megabytes (250), are distributed over the ways of deleting.
+After ``CONTENTION_SECONDS`` (1,000) no new round begins, so that the run ends within twenty minutes; a record gives the number of
+rounds. A round counts as committed only if all of it is. The table is read after each round: the benchmark fails unless every
+acknowledged delete is in force, no row is there twice and no row is missing without a delete.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MODES = {
 
 @dataclass
 class Figures:
-    """Of one side and mode. ``seconds`` of every round, whatever became of it; ``why`` counts what did."""
+    """The figures of one side and mode. ``seconds`` of every round, whatever its result; ``why`` counts the results."""
 
     committed: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Figures:
 
 
 Rewrite = Callable[[str, Figures], bool]
-"""Rewrites the table of that name once; whether it was committed."""
+"""Rewrites the table with that name once; returns whether it was committed."""
 
 
 def run() -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def _java_rewrites(lake: SharedLake, name: str, figures: Figures) -> bool:
 
 
 def _warm_up(lake: SharedLake) -> None:
-    """One rewrite by Java of a table that nobody else touches: it must be able to commit, and should not be measured cold."""
+    """One rewrite by Java of a table without other writers: it must be able to commit, and should not be measured cold."""
     make_table(lake.config, (NAMESPACE, "warm"), MODES["v2-file-deletes"], 5)
     figures = Figures()
     if not _java_rewrites(lake, f"{CATALOG}.{NAMESPACE}.warm", figures):
@@ -149,7 +149,7 @@ def _warm_up(lake: SharedLake) -> None:
 
 
 def _cause(e: Exception) -> str:
-    """Iceberg's own line that says why, without the names of files."""
+    """Iceberg's own line with the reason, without file names."""
     every = [line.strip() for line in str(e).splitlines()]
     lines = [line for line in every if "org.apache.iceberg.exceptions" in line and not line.startswith("at ")] or every
     return re.sub(r"[:,]?\s*(for )?(GenericDataFile|/|file:).*", "", lines[-1].rpartition("exceptions.")[2])[:120]

@@ -1,8 +1,8 @@
-"""Z-order beside a Hilbert curve: how many files a range filter must read, how far files overlap, and what the keys cost.
+"""Z-order and Hilbert curve compared: how many files a range filter must read, how much files overlap, and the cost of the keys.
 
-Rows with 16-bit ranks per column, as a rewrite's quantiles give them, are ordered by either curve and cut into equal files; a
-filter reads the files whose bounds meet it. Filters are boxes over some of the columns, each side the same share of the rows, at
-random places. Both curves see the same rows and filters. ``CURVES_ROWS`` and ``CURVES_FILES`` change the size.
+Rows with 16-bit ranks per column, like those from a rewrite's quantiles, are ordered by either curve and cut into equal files; a
+filter reads the files whose bounds intersect it. Filters are boxes over some of the columns, each side with the same share of the
+rows, at random places. Both curves get the same rows and filters. ``CURVES_ROWS`` and ``CURVES_FILES`` change the size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES = [int(n) for n in os.environ.get("CURVES_FILES", "32,100,256,1000").split
 BITS = 16
 FILTERS = 2_000
 SHARES = (0.01, 0.05, 0.2)
-"""Of the rows, along each filtered column."""
+"""The share of the rows along each filtered column."""
 Curve = Callable[[Sequence[Ranks]], Ranks]
 Bounds = npt.NDArray[np.uint64]
 
@@ -61,14 +61,14 @@ class Layout:
         )
 
     def read_by(self, columns: Sequence[int], low: Bounds, high: Bounds) -> float:
-        """The mean share of files that the boxes ``low`` to ``high`` (a row each) over ``columns`` meet."""
+        """The mean share of files that intersect the boxes ``low`` to ``high`` (a row each) over ``columns``."""
         met = np.ones((len(low), len(self.low)), bool)
         for n, column in enumerate(columns):
             met &= (self.low[:, column] <= high[:, [n]]) & (self.high[:, column] >= low[:, [n]])
         return float(met.mean())
 
     def overlaps(self) -> float:
-        """The mean number of other files whose bounds meet a file's in every column."""
+        """The mean number of other files whose bounds intersect those of a file in every column."""
         met = np.ones((len(self.low), len(self.low)), bool)
         for column in range(self.low.shape[1]):
             met &= (self.low[:, [column]] <= self.high[:, column]) & (self.high[:, [column]] >= self.low[:, column])

@@ -38,7 +38,7 @@ class SharedLake:
         self.session.sparkContext.setLogLevel("ERROR")
 
     def spark_configuration(self) -> dict[str, str]:
-        """What makes a Spark session see the catalog through Iceberg Java."""
+        """The settings with which a Spark session uses the catalog through Iceberg Java."""
         prefix = f"spark.sql.catalog.{CATALOG}"
         return {
             "spark.jars": ",".join(map(str, jars())),
@@ -56,12 +56,12 @@ class SharedLake:
         }
 
     def sql(self, statement: str) -> Any:
-        """Run by Java; the rows."""
+        """Run a statement with Java; returns the rows."""
         return self.session.sql(statement).collect()
 
     def register(self, seed: str, name: str) -> str:
         """Another table of the same files and metadata, under a new name; its name in SQL."""
-        # As other engines do: register_table refuses a second name, because jobs on one would delete files of the other.
+        # Like other engines: register_table refuses a second name, because jobs on one would delete files of the other.
         cast(Any, self.catalog)._insert_pointer((NAMESPACE, name), self.catalog.load_table((NAMESPACE, seed)).metadata_location)
         return f"{CATALOG}.{NAMESPACE}.{name}"
 
@@ -73,7 +73,7 @@ class SharedLake:
 
 
 def jars() -> list[Path]:
-    """Iceberg's runtime and the sqlite driver. Ends the program where they are absent."""
+    """Iceberg's runtime and the sqlite driver. Ends the program if they are missing."""
     if named := os.environ.get("ICEBERG_JARS"):
         return [Path(path) for path in named.split(",")]
     found = [*_JARS.glob("org.apache.iceberg_iceberg-spark-runtime-*.jar"), *_JARS.glob("org.xerial_sqlite-jdbc-*.jar")]

@@ -37,7 +37,7 @@ FILES = max(2, round(200 * SCALE))
 ROUNDS = 3
 EQUALITY_FILES = 5
 MORE_FILES = 10
-"""``in_more_files``: how many times as many files it has."""
+"""How many times as many files ``in_more_files`` has."""
 SMALL_FILES, SMALL_ROWS = 8, 600_000
 PARTITIONS, FILES_OF_EACH, ROWS_OF_EACH = 100, 30, 100
 
@@ -84,7 +84,8 @@ def with_position_deletes(lake: SharedLake) -> str:
 
 
 def with_equality_deletes(lake: SharedLake) -> str:
-    """1 % of the rows, deleted by order key and line number in five commits; written by us, because Spark's Java has no way to."""
+    """1 % of the rows, deleted by order key and line number in five commits; this package writes them, because Java on Spark
+    cannot."""
 
     def make(name: str) -> None:
         lake.register(plain(lake), name)
@@ -155,7 +156,7 @@ def many_partitions(lake: SharedLake) -> str:
 
 
 def _seed(lake: SharedLake, name: str, make: Callable[[str], None]) -> str:
-    """Made once; a run that was interrupted leaves no mark and it is made again."""
+    """Created once; an interrupted run leaves no mark, so the seed is created again."""
     mark = lake.folder / f"{name}.made"
     if not mark.exists():
         if lake.exists(name):
@@ -173,7 +174,7 @@ def _create_from(lake: SharedLake, name: str, rows: Any) -> None:
 
 
 def raw(files: int = FILES) -> Path:
-    """Folder of lineitem in as many Parquet parts as there shall be files."""
+    """Folder of lineitem in ``files`` Parquet parts."""
     folder = FOLDER / (f"tpch-{SCALE:g}" if files == FILES else f"tpch-{SCALE:g}-{files}")
     if not (folder / "lineitem").exists():
         program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent)) or shutil.which("tpchgen-cli")

@@ -1,7 +1,7 @@
-"""Measuring a piece of work: the clock, the CPU time of this process and all below it, and the memory peak of Python workers.
+"""Measures a piece of work: wall time, CPU time of this process and its descendants, and the memory peak of Python workers.
 
-Wall time says little on a machine that others use; CPU time of the whole process tree says what the work cost. Read from /proc, so
-on Linux only.
+Wall time is unreliable on a shared machine; CPU time of the whole process tree shows the cost of the work. Read from /proc, so only
+on Linux.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """``cpu_s`` counts this process and its descendants; ``worker_mib`` is the largest resident size a Python process below this
-    one ever had (0: there is none left to look at)."""
+    """``cpu_s`` counts this process and its descendants; ``worker_mib`` is the largest resident size that a Python child process
+    ever had (0: none is left to measure)."""
 
     wall_s: float
     cpu_s: float
@@ -28,7 +28,7 @@ class Measured:
 
 
 def measured(work: Callable[[], Any]) -> Measured:
-    """Do it once."""
+    """Do the work once and measure it."""
     cpu, begun = _cpu_seconds(), time.perf_counter()
     value = work()
     wall = time.perf_counter() - begun
@@ -36,7 +36,7 @@ def measured(work: Callable[[], Any]) -> Measured:
 
 
 def _tree() -> list[int]:
-    """This process and everything below it."""
+    """This process and its descendants."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -58,7 +58,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _cpu_seconds() -> float:
-    """utime, stime and those of children that were waited for."""
+    """utime, stime and those of finished children."""
     return sum(sum(map(int, fields[11:15])) for pid in _tree() if (fields := _stat(pid))) / _TICKS
 
 

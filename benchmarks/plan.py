@@ -1,11 +1,12 @@
-"""Scan planning over 100,000 data files of 10 columns in 20 manifests: us, PyIceberg and, where its jar is, Iceberg Java.
+"""Scan planning over 100,000 data files of 10 columns in 20 manifests: this package, PyIceberg and, if its jar exists, Iceberg
+Java.
 
-Everybody gives tasks with path, partition, record count, deletes and residual, and those are looked at, file by file. Every plan of
-ours starts with no decoded manifest in memory, in a process that has planned before; Java's are warm, in a JVM of its own. Then a
-million files in a fresh process with its peak memory, and what a start of the command line costs.
+Each returns tasks with path, partition, record count, deletes and residual, and these are read, file by file. Every plan of this
+package starts without decoded manifests in memory, in a process that has planned before; Java's plans are warm, in a separate JVM.
+Then a million files are planned in a fresh process, with its peak memory, and the start of the command line is measured.
 
-``PLAN_FILES`` changes the number of files, ``ICEBERG_JAR`` names an iceberg-spark-runtime jar (otherwise one that ``make jars`` has
-fetched; without one Java is left out), ``PLAN_MILLION=0`` leaves the million out.
+``PLAN_FILES`` changes the number of files, ``ICEBERG_JAR`` names an iceberg-spark-runtime jar (default: the one of ``make jars``;
+without one Java is left out), ``PLAN_MILLION=0`` leaves the million out.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def _cases() -> dict[str, tuple[str, bool]]:
-    """Filters by the name of the work, and whether statistics are looked at."""
+    """Filters by the name of the work, and whether statistics are read."""
     day = (date(1970, 1, 1) + timedelta(DAYS // 2)).isoformat()
     half = FILES // 2 * ROWS
     return {
@@ -103,7 +104,7 @@ def _compared(name: str, table: Table, where: str, stats: bool, java: tuple[floa
 
 
 def _best(work: Callable[[], int], repeats: int) -> tuple[float, int]:
-    """Seconds of the fastest of ``repeats`` runs (of more than one: after another that warms up), and what they gave."""
+    """Seconds of the fastest of ``repeats`` runs (if more than one: after a warm-up run), and their result."""
     seconds, found = [], work() if repeats > 1 else 0
     for _ in range(repeats):
         begun = time.perf_counter()

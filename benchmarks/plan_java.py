@@ -1,6 +1,6 @@
-"""Iceberg Java's side of the planning benchmark: ``java/Plans.java``, run as a source file in a JVM of its own, warm.
+"""Iceberg Java's side of the planning benchmark: ``java/Plans.java``, run as a source file in a separate JVM, warm.
 
-Needs what ``commit_java`` needs; without it there is no such peer.
+It has the same requirements as ``commit_java``; without them there is no such peer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent / "java" / "Plans.java"
 
 
 def java_figures(metadata_location: str, *, half: int, day: int, warm_up: int, repeats: int) -> dict[str, tuple[float, int]]:
-    """Seconds of the fastest run and files found, by the name of the work. Empty where Java cannot run."""
+    """Seconds of the fastest run and files found, by the name of the work. Empty if Java cannot run."""
     jars = class_path()
     if jars is None:
         return {}

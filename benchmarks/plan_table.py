@@ -33,7 +33,7 @@ NOW = 1_700_000_000_000
 
 
 def make_table(folder: Path, files: int) -> Table:
-    """A v2 table with ``files`` data files; file n holds ids n * ROWS to (n + 1) * ROWS - 1 and lies in day n // (files / DAYS)."""
+    """A v2 table with ``files`` data files; file n holds ids n * ROWS to (n + 1) * ROWS - 1 and is in day n // (files / DAYS)."""
     io = LocalFileIO()
     schema = Schema.of(*(NestedField(i + 1, n, t) for i, (n, t) in enumerate(zip(NAMES, TYPES, strict=True))))
     spec = PartitionSpec(0, (PartitionField((2,), 1000, IDENTITY, "day"),))

@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: records in ``build/bench/<benchmark>.json``, one a line."""
+"""The results of a benchmark: records in ``build/bench/<benchmark>.json``, one per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent.parent / "build" / "bench"
 def record(
     name: str, *, ours_s: float, peer: str | None = None, peer_s: float | None = None, bytes_: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """One line of work. ``ratio`` is the peer's time over ours (more is better for us); None where no peer ran."""
+    """One line of work. ``ratio`` is the peer's time divided by ours (more is better for us); None if no peer ran."""
     ratio = None if peer_s is None or not ours_s else round(peer_s / ours_s, 2)
     return {"name": name, "ours_s": round(ours_s, 3), "peer": peer, "peer_s": peer_s, "ratio": ratio, "bytes": bytes_, **more}
 

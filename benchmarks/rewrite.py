@@ -1,9 +1,10 @@
-"""``rewrite_data_files`` on TPC-H lineitem: us and Iceberg Java in one Spark session (``local[2]``), to files of 64 MB.
+"""``rewrite_data_files`` on TPC-H lineitem: this package and Iceberg Java in one Spark session (``local[2]``), to files of 64 MB.
 
 Lines: ``bin-pack``, ``bin-pack-2000-files`` (the same rows in ten times as many files), ``bin-pack-deletes-pos``,
-``bin-pack-deletes-eq``, ``sort``, ``z-order``; and ``bin-pack-floor``, where the peer is pyarrow alone in two processes. Every run
-has a fresh table of the same files. One warm-up each, then ``MAINTENANCE_REPEATS`` runs (3), of which the median counts. After the
-last run of each side DuckDB reads the new files of both: as many rows and the same sum of row hashes, or the benchmark fails.
+``bin-pack-deletes-eq``, ``sort``, ``z-order``; and ``bin-pack-floor``, whose peer is only pyarrow in two processes. Every run
+has a fresh table of the same files. After one warm-up each, the median of ``MAINTENANCE_REPEATS`` runs (3) counts. After the
+last run of each side DuckDB reads the new files of both: the benchmark fails unless the number of rows and the sum of row hashes
+are equal.
 ``MAINTENANCE_SF`` is the scale.
 """
 
@@ -36,7 +37,7 @@ LINES = (*_CASES, "bin-pack-floor")
 
 
 def run(lines: Sequence[str] = LINES) -> Iterator[dict[str, Any]]:
-    """One record for each of ``lines``, as they come."""
+    """One record for each of ``lines``, as they complete."""
     lake = lineitem.lake()
     try:
         for line in lines:

@@ -1,8 +1,9 @@
-"""Row operations on TPC-H lineitem, us and Iceberg Java in one Spark session (``local[2]``).
+"""Row operations on TPC-H lineitem, by this package and by Iceberg Java in one Spark session (``local[2]``).
 
 Lines: ``mor-delete``, ``mor-update``, ``mor-merge``, ``cow-delete``, ``cow-update``, ``cow-merge`` (1 % of the rows, 1 %, and a
 source of 0.25 % of which a third is new; the rows are spread over all files), and ``ingest`` of the whole table from Parquet. Runs,
-warm-ups and scale are those of ``rewrite``. After the last run Java reads both tables: as many rows and the same sum of row hashes.
+warm-ups and scale are those of ``rewrite``. After the last run Java reads both tables: row counts and sums of row hashes must
+agree.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LINES = (*(f"{mode}-{statement}" for mode in _MODES for statement in ("delete", 
 
 
 def run(lines: Sequence[str] = LINES) -> Iterator[dict[str, Any]]:
-    """One record for each of ``lines``, as they come."""
+    """One record for each of ``lines``, as they complete."""
     lake = lineitem.lake()
     try:
         for line in lines:
@@ -81,7 +82,7 @@ def _ingest(lake: SharedLake) -> dict[str, Any]:
 
 
 def read_by_java(lake: SharedLake, name: str) -> tuple[int, int]:
-    """Rows of a table as Java reads it, and the sum of their hashes."""
+    """The number of rows of a table read by Java, and the sum of their hashes."""
     columns = ", ".join(f"`{f.name}`" for f in lake.catalog.load_table((NAMESPACE, name)).schema.fields)
     table = f"{CATALOG}.{NAMESPACE}.{name}"
     rows, total = lake.sql(f"SELECT count(*), sum(CAST(xxhash64({columns}) AS DECIMAL(38, 0))) FROM {table}")[0]

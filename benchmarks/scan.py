@@ -1,5 +1,5 @@
-"""Reading TPC-H lineitem as Arrow batches: us against ``pyarrow.parquet`` on the same files and columns; without deletes, with
-10 % position deletes, and with 100,000 equality deletes in 20 files (there also DuckDB's iceberg_scan, where its extension loads).
+"""Reads TPC-H lineitem as Arrow batches: this package and ``pyarrow.parquet`` on the same files and columns; without deletes, with
+10 % position deletes, and with 100,000 equality deletes in 20 files (there also DuckDB's iceberg_scan, if its extension loads).
 
 ``tpchgen-cli`` (PyPI) makes the rows; ``SCAN_SF`` is the scale factor (1: six million rows).
 """
@@ -42,7 +42,7 @@ REPEATS = int(os.environ.get("SCAN_REPEATS", "5"))
 EQUALITY_DELETES, EQUALITY_FILES = 100_000, 20
 SHARE_DELETED = 10
 DUCKDB_SECONDS = float(os.environ.get("SCAN_DUCKDB_SECONDS", "120"))
-"""DuckDB is stopped after so long; its time is a lower bound then."""
+"""DuckDB is stopped after this time; its time is then a lower bound."""
 
 
 def run() -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _lineitem(folder: Path) -> Path:
 
 
 def _table(catalog: Catalog, source: Path, name: str) -> Table:
-    """lineitem, written by us."""
+    """lineitem, written by this package."""
     file = pq.ParquetFile(source)
     schema = schema_of_arrow(file.schema_arrow)
     table = catalog.create_table(("db", name), schema, properties={"format-version": "2"})
@@ -115,7 +115,7 @@ def _delete_keys(catalog: Catalog, table: Table, source: Path) -> Table:
 
 
 def _compared(name: str, table: Table, files: list[str]) -> dict[str, Any]:
-    """``ratio`` here is the peer's time over ours too; the targets speak of ours over the peer's: ``ours_over_peer``."""
+    """``ratio`` is the peer's time divided by ours here, too; the targets use the inverse: ``ours_over_peer``."""
 
     def ours() -> int:
         return sum(batch.num_rows for batch in scan_batches(table))
@@ -124,7 +124,7 @@ def _compared(name: str, table: Table, files: list[str]) -> dict[str, Any]:
         return sum(b.num_rows for f in files for b in pq.ParquetFile(f, memory_map=True).iter_batches(batch_size=1 << 17))
 
     mine, peer = _Best(ours), _Best(theirs)
-    for _ in range(REPEATS):  # in turn, so that a busy machine is busy for both
+    for _ in range(REPEATS):  # alternating, so that a busy machine affects both
         mine.again()
         peer.again()
     bytes_ = sum(Path(f).stat().st_size for f in files)
@@ -163,7 +163,7 @@ def _duckdb(table: Table, ours: float) -> list[dict[str, Any]]:
 
 
 class _Best:
-    """The least wall and CPU seconds of some work, done again and again; CPU counts all threads and hardly minds a busy machine."""
+    """The least wall and CPU seconds of repeated work; CPU counts all threads and depends little on other load."""
 
     def __init__(self, work: Callable[[], int]) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""The same maintenance by us and by Iceberg Java: run, measured, and checked to have left the same rows in files as asked for."""
+"""The same maintenance by this package and by Iceberg Java: run, measured, and checked for the same rows in the requested files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBERS = itertools.count(os.getpid() * 1000)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """``work`` is given the SQL name of a fresh table of the seed's files; ``warm_ups`` runs are not measured."""
+    """``work`` gets the SQL name of a fresh table of the seed's files; ``warm_ups`` runs are not measured."""
 
     work: Callable[[str], Any]
     warm_ups: int = 1
@@ -51,7 +51,7 @@ class _Outcome:
 
 
 def ours(lake: SharedLake, table: str, options: Mapping[str, str], *, spark: bool = True) -> Any:
-    """Our rewrite; the report."""
+    """This package's rewrite; returns the report."""
     runner = SparkRewriteRunner(lake.session) if spark else None
     return run_job(JobSpec(job="rewrite_data_files", table=table, catalog=lake.config, options=dict(options)), runner=runner)
 
@@ -62,14 +62,14 @@ def theirs(lake: SharedLake, table: str, arguments: str) -> Any:
 
 
 Check = Callable[[SharedLake, str], tuple[int, int]]
-"""Rows of a table (by its name in the namespace) and a checksum of them that no order changes."""
+"""Rows of a table (by its name in the namespace) and a checksum of them that does not depend on the order."""
 
 
 def compare(
     lake: SharedLake, line: str, seed: str, our_side: Side, peer_side: Side | None, check: Check | None = None
 ) -> dict[str, Any]:
-    """Both sides in turn; the record. Ends the program where they do not leave the same rows, by ``check`` (None: by the data
-    files alone, to which no delete may apply any more)."""
+    """Both sides alternating; returns the record. Ends the program if they do not leave the same rows, by ``check`` (None: by only
+    the data files, to which no delete may still apply)."""
     found = _run(lake, seed, our_side, check or _files_alone)
     peer = _run(lake, seed, peer_side, check or _files_alone) if peer_side is not None else None
     if peer is not None and (found.rows, found.checksum) != (peer.rows, peer.checksum):
@@ -111,7 +111,7 @@ def _files_alone(lake: SharedLake, name: str) -> tuple[int, int]:
 
 
 def _checksum(paths: Sequence[str]) -> tuple[int, int]:
-    """Rows, and the sum of their hashes, which no order changes."""
+    """Rows, and the sum of their hashes, which does not depend on the order."""
     with duckdb.connect() as connection:
         connection.execute("SET threads = 2")
         found = connection.execute(

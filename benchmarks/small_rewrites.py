@@ -1,6 +1,6 @@
-"""Compaction of little data, us and Iceberg Java: ``small-warm`` (8 files, 17 MB, both in running processes; ours without Spark),
-``small-cold`` (the same from a cold start: ``iceberg-ops run`` against ``spark-sql -e CALL``), and ``many-small-partitions`` (100
-partitions of 30 files of 100 rows, both on Spark).
+"""Compaction of little data, by this package and Iceberg Java: ``small-warm`` (8 files, 17 MB, both in running processes; this
+package without Spark), ``small-cold`` (the same from a cold start: ``iceberg-ops run`` against ``spark-sql -e CALL``), and
+``many-small-partitions`` (100 partitions of 30 files of 100 rows, both on Spark).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALL = "options => map('rewrite-all', 'true')"
 
 
 def run(lines: Sequence[str] = LINES) -> Iterator[dict[str, Any]]:
-    """One record for each of ``lines``, as they come."""
+    """One record for each of ``lines``, as they complete."""
     lake = lineitem.lake()
     try:
         for line in lines:

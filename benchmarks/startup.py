@@ -1,7 +1,7 @@
-"""How long a command takes that does next to nothing: what every call pays before its work.
+"""The time of a command that does almost nothing: the fixed cost of every call.
 
-Medians of 15 runs of a fresh process each, in turn, beside what is wanted and what Python alone takes: ``--help`` 0.15 s, a usage
-error 0.5 s, ``inspect snapshots`` of a table of 20 snapshots in a SQL and in a filesystem catalog 0.4 s. The first runs
+Medians of 15 runs, each in a fresh process, alternating, compared with the targets and with Python alone: ``--help`` 0.15 s, a
+usage error 0.5 s, ``inspect snapshots`` of a table with 20 snapshots in a SQL and in a filesystem catalog 0.4 s. The first runs
 compile the modules and do not count.
 ``STARTUP_RUNS`` changes the number of runs.
 """
@@ -33,7 +33,7 @@ _PROGRAM = "import sys; from iceberg_ops.cli.main import main; sys.argv = ['iceb
 
 
 class _Start(NamedTuple):
-    """A command line, its exit code, and the seconds that it may take (None: it is there to compare with)."""
+    """A command line, its exit code, and its target in seconds (None: only for comparison)."""
 
     arguments: tuple[str, ...]
     code: int
@@ -52,7 +52,7 @@ STARTS = {
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """A record of each start; a table of them is printed at the end."""
+    """A record for each start; a table of them is printed at the end."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _make_tables(folder)
@@ -68,7 +68,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _beside_the_bars(medians: Mapping[str, float]) -> str:
-    """A line for each start: seconds, the bar, and whether it is met."""
+    """A line for each start: seconds, the target, and whether it is met."""
     lines = [f"{'start':40}{'median':>9}{'wanted':>9}"]
     for line, found in medians.items():
         bar = STARTS[line].bar_s
@@ -78,7 +78,7 @@ def _beside_the_bars(medians: Mapping[str, float]) -> str:
 
 
 def _seconds(start: _Start, folder: Path) -> float:
-    """Wall time of one process. Ends the benchmark where it does not end as expected."""
+    """Wall time of one process. Ends the benchmark if the process does not end as expected."""
     program = _PROGRAM if start.arguments else "pass"
     began = time.perf_counter()
     done = subprocess.run(
@@ -91,7 +91,7 @@ def _seconds(start: _Start, folder: Path) -> float:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Modules are compiled once, by the first run, also where Python is told to keep nothing."""
+    """Modules are compiled once, by the first run, even if Python is told not to write them."""
     root = str(Path(__file__).resolve().parents[1])
     given = {k: v for k, v in os.environ.items() if not k.startswith("ICEBERG_OPS_") and k != "PYTHONDONTWRITEBYTECODE"}
     return given | {"PYTHONPATH": root, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}

@@ -1,10 +1,10 @@
-"""A slow committer among fast appenders: one process rewrites all files of a table, again and again, while others append a file
-each every 0.2 s, to the same branch.
+"""A slow committer among fast appenders: one process repeatedly rewrites all files of a table, while others each append a file
+every 0.2 s, to the same branch.
 
-What counts is that every rewrite is committed, and what the wait for it costs: attempts, and the time from the first swap that was
-tried to the one that succeeded. ``STARVATION_REWRITES`` (10), ``STARVATION_APPENDERS`` (2) and ``STARVATION_PERIOD`` (0.2 seconds)
-change it; after ``STARVATION_SECONDS`` (180) no rewrite is begun any more. At the end every appended row is there once, or the
-benchmark fails.
+Measured are that every rewrite is committed, and the cost of waiting for it: attempts, and the time from the first tried swap to
+the successful one. ``STARVATION_REWRITES`` (10), ``STARVATION_APPENDERS`` (2) and ``STARVATION_PERIOD`` (0.2 seconds)
+change it; after ``STARVATION_SECONDS`` (180) no new rewrite begins. The benchmark fails unless at the end every appended row is
+there exactly once.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ PERIOD = float(os.environ.get("STARVATION_PERIOD", "0.2"))
 SECONDS = float(os.environ.get("STARVATION_SECONDS", "180"))
 SEED_FILES = 200
 ROWS = 1_000
-"""Of one file."""
+"""The rows of one file."""
 BETWEEN = 10_000_000
-"""Rows an appender may append before its ids meet the next one's."""
+"""The number of rows an appender may append before its ids overlap the next one's."""
 
 
 def run() -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ def _write(table: Table, first: int, name: str) -> list[Any]:
 
 
 def _append(config: CatalogConfig, number: int, stop: Event, answers: Any) -> None:
-    """One file each period; how long each commit took."""
+    """Append one file each period; reports how long each commit took."""
     catalog, seconds = load_catalog(config), list[float]()
     table, due = catalog.load_table(NAME), time.monotonic()
     while not stop.is_set():

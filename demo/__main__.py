@@ -1,4 +1,4 @@
-"""``python -m demo run|up|down``: what ``make demo``, ``make up`` and ``make down`` call."""
+"""``python -m demo run|up|down``: the program behind ``make demo``, ``make up`` and ``make down``."""
 
 from __future__ import annotations
 

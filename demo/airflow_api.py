@@ -1,6 +1,6 @@
-"""What the demo asks Airflow's REST API: health, DAGs, runs, task states, and the tail of a task's log.
+"""The demo's requests to Airflow's REST API: health, DAGs, runs, task states, and the tail of a task's log.
 
-A thin client: JSON in, values out. It retries nothing but a busy metadata database (sqlite answers 500 "locked" now and then).
+A thin client: JSON in, values out. It retries only for a busy metadata database (sqlite sometimes answers 500 "locked").
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task instance of a run. ``label`` carries the readable map index where there is one."""
+    """A task instance of a run. ``label`` has the readable map index if there is one."""
 
     task_id: str
     label: str
@@ -53,7 +53,7 @@ class Airflow:
         self._client.close()
 
     def healthy(self, *components: str) -> bool:
-        """True when the server answers, and these components' heartbeats are fresh."""
+        """True if the server answers, and these components' heartbeats are fresh."""
         try:
             answer = self._client.get("/api/v2/monitor/health")
         except httpx.HTTPError:

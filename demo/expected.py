@@ -1,7 +1,7 @@
-"""The answer, without this product: pandas on the package's CSV files.
+"""The expected result, computed without this product: pandas on the package's CSV files.
 
-Shares no code with ``landing``, ``source`` or the DAGs; what they do is said here once more, in another library. Values become
-Arrow only to be compared.
+It shares no code with ``landing``, ``source`` or the DAGs; their work is repeated here with another library. Values become
+Arrow only for the comparison.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def expected_rows(name: str, days: list[date]) -> pa.Table:
 
 
 def ingested_flights(days: list[date]) -> int:
-    """How many flights the daily loads bring: late carriers come with the corrections."""
+    """How many flights the daily loads add: those of late carriers come with the corrections."""
     frame = pd.read_csv(data_folder() / "flights.csv.zip", usecols=["time_hour", "carrier"])
     return int((_on(frame, days) & (frame["carrier"] != "HA")).sum())
 

@@ -1,6 +1,6 @@
-"""Laying source rows where jobs can read them: one folder per batch, visible only when complete.
+"""Writes source rows where jobs can read them: one folder per batch, visible only when complete.
 
-Loads come as CSV files with a header line, corrections as Parquet. A day's flights arrive as one file per airport of departure.
+Loads are CSV files with a header line, corrections are Parquet. A day's flights are one file per airport of departure.
 Carriers in ``LATE_CARRIERS`` report late: their flights are missing from the day and arrive with the corrections. Corrections
 are derived from the data itself:
 
@@ -70,7 +70,7 @@ def landed_days(landing: Path) -> list[date]:
 
 
 def corrections_of(rows: pa.Table) -> pa.Table:
-    """What is to be corrected: flights' columns, corrected, and ``correction``: diverted, withdrawn or late."""
+    """The corrections: corrected columns of flights, and ``correction``: diverted, withdrawn or late."""
     late = _late(rows)
     withdrawn = pc.and_(pc.is_null(rows["dep_time"]), pc.is_null(rows["tailnum"]))
     diverted = pc.and_(pc.is_valid(rows["arr_time"]), pc.is_null(rows["arr_delay"]))
@@ -118,7 +118,7 @@ def _write_parquet(rows: pa.Table, base: Path) -> Path:
 
 
 def _lay(folder: Path, batches: dict[str, pa.Table], write: Callable[[pa.Table, Path], Path]) -> list[str]:
-    """Write the files beside their place and move the folder in whole, so that no reader meets half of it."""
+    """Write the files beside their final place and rename the folder as a whole, so that no reader sees half of it."""
     staged = folder.with_name(f".{folder.name}.staged")
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""Where the demo keeps things: everything under one folder, so that removing it removes the demo.
+"""The folders of the demo: everything is under one folder, so that removing it removes the demo.
 
-``Places`` is a value; making folders and finding free ports is asked for by name.
+``Places`` is a value; separate functions create folders and find free ports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 DAG_FOLDERS = {"iceberg-ops": PROJECT / "dags", "demo": PROJECT / "demo" / "dags"}
-"""DAG bundle -> folder: what users deploy, and what the demo adds to it."""
+"""DAG bundle -> folder: the DAGs that users deploy, and those of the demo."""
 POLICY = PROJECT / "demo" / "dags" / "policies" / "maintenance.yml"
 PREFERRED_PORT = 8080
 
@@ -42,7 +42,7 @@ class Places:
 
     @property
     def landing(self) -> Path:
-        """Where source rows are laid for the jobs to read."""
+        """The folder of source rows for the jobs."""
         return self.root / "landing"
 
     @property
@@ -52,7 +52,7 @@ class Places:
 
     @property
     def logs(self) -> Path:
-        """Output of the components, one file each. Task logs are Airflow's, under ``airflow/logs``."""
+        """Output of the components, one file each. Airflow keeps task logs under ``airflow/logs``."""
         return self.root / "logs"
 
     @property
@@ -91,7 +91,7 @@ class Places:
         return port
 
     def choose_port_again(self) -> int:
-        """Forget the recorded port if another program took it meanwhile, and choose one that is free now."""
+        """Discard the recorded port if another program has taken it, and choose one that is free now."""
         if not self.ports_file.is_file() or not is_free(self.api_port()):
             self.ports_file.unlink(missing_ok=True)
         return self.api_port()
@@ -109,7 +109,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port(preferred: int) -> int:
-    """``preferred`` if it is free on loopback, else one that the system picks."""
+    """``preferred`` if it is free on loopback, else one that the system chooses."""
     if is_free(preferred):
         return preferred
     with socket.socket() as probe:

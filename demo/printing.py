@@ -1,4 +1,4 @@
-"""What the demo shows while it works and at the end: a live line on a terminal, plain lines elsewhere (a log, CI)."""
+"""The output of the demo while it works and at the end: a live line on a terminal, plain lines elsewhere (a log, CI)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Step:
     _shown_at: float = 0.0
 
     def show(self, text: str) -> None:
-        """What is going on now. Off a terminal the same text is not repeated, and nothing more often than every ten seconds."""
+        """The current activity. If output is not a terminal, a text is not repeated, and printed at most every ten seconds."""
         status = self.printer.status
         if status is not None:
             status.update(f"[bold]{escape(self.name)}[/] [dim]{escape(text)}")
@@ -54,7 +54,7 @@ class Printer:
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
-        """Run a step; an error leaves with the step's name in it, so that a failure says where."""
+        """Run a step; an error gets the step's name, so that the failure message contains it."""
         step = Step(name, self)
         started = time.monotonic()
         if self.console.is_terminal:
@@ -76,7 +76,7 @@ class Printer:
         self.console.print(f"[green]ok[/]  {escape(name)} [dim]{seconds:.1f} s[/] {escape(step.detail)}", highlight=False)
 
     def failure(self, error: DemoError) -> None:
-        """Which step failed, why, where to look, what to try."""
+        """Which step failed, why, which log to read, and the next thing to try."""
         step = (getattr(error, "__notes__", None) or ["the demo"])[0]
         self.console.print(Panel(Text(str(error)), title=escape(f"failed: {step}"), border_style="red", title_align="left"))
         # Outside the panel and unwrapped, so that paths can be copied.

@@ -1,8 +1,8 @@
-"""Airflow's components as processes: started in a session of their own, stopped by their recorded pid, with everything they
+"""Airflow's components as processes: started in separate sessions, stopped by their recorded pid, with all processes they
 started.
 
-A pid file holds the pid and the process's start time; a pid that the system gave to another program since is left alone. The
-components are ``api-server``, ``scheduler`` and ``dag-processor``, each by itself.
+A pid file holds the pid and the process's start time; a pid that now belongs to another program is ignored. The
+components are ``api-server``, ``scheduler`` and ``dag-processor``, each a separate process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DemoError(Exception):
 
 
 def start(name: str, places: Places, environment: Mapping[str, str]) -> int:
-    """Start a component and return its pid. A running one is left alone."""
+    """Start a component and return its pid. A running one is not started again."""
     running = pid_of(name, places)
     if running is not None:
         return running
@@ -73,13 +73,13 @@ def pid_of(name: str, places: Places) -> int | None:
 
 
 def running(places: Places) -> dict[str, int]:
-    """Component -> pid, of those that run."""
+    """Component -> pid, for running components."""
     found = {name: pid_of(name, places) for name in COMPONENTS}
     return {name: pid for name, pid in found.items() if pid is not None}
 
 
 def stop_all(places: Places) -> list[str]:
-    """Stop what runs, the scheduler first so that it starts nothing new; returns the names of what was stopped."""
+    """Stop all components, the scheduler first so that it starts nothing new; returns the names of the stopped ones."""
     stopped = []
     for name in ("scheduler", "dag-processor", "api-server"):
         pid = pid_of(name, places)
@@ -91,7 +91,7 @@ def stop_all(places: Places) -> list[str]:
 
 
 def stop(pid: int, grace_seconds: float = GRACE_SECONDS) -> None:
-    """End a process that we started, and its descendants: SIGTERM, then SIGKILL to what is left after the grace time."""
+    """End a process that we started, and its descendants: SIGTERM, and after the grace time SIGKILL for those left."""
     family = _family(pid)
     for process in family:
         _signal(process, signal.SIGTERM)
@@ -115,13 +115,13 @@ def check_alive(places: Places) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log that is not blank, or a remark that there is none."""
+    """The last line of a log that is not blank, or a note that there is none."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.is_file() else []
     return lines[-1] if lines else "its log is empty"
 
 
 def run(arguments: list[str], places: Places, environment: Mapping[str, str], log_name: str, *, timeout: float = 300) -> None:
-    """Run a command to its end, its output in a log of its own. Raises DemoError that names the log and its last line."""
+    """Run a command to its end, with its output in a separate log. Raises DemoError that names the log and its last line."""
     log = places.logs / f"{log_name}.log"
     with log.open("ab") as out:
         process = subprocess.Popen(
@@ -129,7 +129,7 @@ def run(arguments: list[str], places: Places, environment: Mapping[str, str], lo
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            # Unbuffered, or what a command printed first would come after the error it ended with.
+            # Unbuffered, otherwise early output of a command would come after its error.
             env={**environment, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
         )
@@ -155,7 +155,7 @@ def wait_until(condition: Callable[[], bool], seconds: float, *, poll: float = 0
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """The process, its descendants, and whoever shares its session (a task's own children outlive their parent)."""
+    """The process, its descendants, and all processes of its session (a task's own children outlive their parent)."""
     found: dict[int, psutil.Process] = {}
     with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
@@ -176,7 +176,7 @@ def _signal(process: psutil.Process, number: signal.Signals) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Collect the exit status where the process is our own child, so that no zombie stays."""
+    """Collect the exit status if the process is our own child, so that no zombie stays."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 

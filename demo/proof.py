@@ -1,8 +1,8 @@
-"""The proof: every table, read three ways at every retained snapshot, against the answer computed from the source; and what was
-removed.
+"""The proof: every table, read in three ways at every retained snapshot, compared with the result computed from the source; and the
+removed files.
 
-Nothing here trusts a report alone: files reported as gone are looked for on disk, and the planted orphan must be the only file
-that orphan removal took.
+It does not trust reports alone: files reported as deleted are looked up on disk, and the planted orphan must be the only file
+that orphan removal deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from iceberg_ops.config.report import TableState
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """One table's answer, and how many times it was read and found equal."""
+    """One table's result, and how many times it was read and found equal."""
 
     name: str
     answer: Fingerprint
@@ -33,7 +33,7 @@ class Proven:
 
 
 def prove(places: Places, days: list[date], planted: Path | None, step: Step) -> list[Proven]:
-    """Raises DemoError with the first thing that is not as it must be."""
+    """Raises DemoError with the first difference."""
     proven = []
     for name, dataset in DATASETS.items():
         step.show(dataset.table)
@@ -54,7 +54,7 @@ def prove(places: Places, days: list[date], planted: Path | None, step: Step) ->
 
 
 def print_all(printer: Printer, places: Places, sizes: dict[str, dict[str, TableState]], proven: list[Proven]) -> None:
-    """Sizes before and after, the proof, time of each step, and how to go on."""
+    """Sizes before and after, the proof, the time of each step, and what to try next."""
     printer.console.print()
     columns = ["table", "after", "data files", "delete files", "bytes", "manifests", "snapshots", "records"]
     printer.console.print(comparison("What became of the tables", columns, _changes(sizes)))

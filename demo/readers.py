@@ -1,7 +1,7 @@
-"""The same table read four ways, and a fingerprint by which two answers are told equal.
+"""Reads the same table with several readers, and compares their results by a fingerprint.
 
-``iceberg-ops scan`` in a process of its own, pyiceberg and DuckDB; each for the current rows or for one snapshot. A reader gives
-an Arrow table; the fingerprint does not depend on the order of rows or on how a reader spells its types.
+``iceberg-ops scan`` in a separate process, pyiceberg and DuckDB; each for the current rows or for one snapshot. A reader returns
+an Arrow table; the fingerprint does not depend on the order of rows or on the type names of a reader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the demo's DAGs call inside a task: landing under the folder that ``ICEBERG_OPS_LANDING`` names."""
+"""The functions that the demo's DAGs call in a task: landing in the folder that ``ICEBERG_OPS_LANDING`` names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iceberg_ops.errors import OptionError
 
 
 def land_flights(day: str | None) -> dict[str, Any]:
-    """Land one day: its files, and the run key that makes appending them happen once. Raises OptionError, DataError."""
+    """Land one day: its files, and the run key with which they are appended only once. Raises OptionError, DataError."""
     if not day:
         raise OptionError("no day given: a manual run of flights_ingest needs one, as YYYY-MM-DD")
     try:

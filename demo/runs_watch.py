@@ -1,4 +1,4 @@
-"""Starting DAG runs and waiting for them, with what is going on as text, and a failure told by the task's own last line."""
+"""Starts DAG runs and waits for them: it shows the current activity as text, and a failure by the task's own last line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from demo.printing import Step
 from demo.processes import DemoError, check_alive, run, wait_until
 
 _POLL_SECONDS = 1.0
-# A step takes one or two minutes on two free cores; a machine ten times as busy is still given its time.
+# A step takes one or two minutes on two free cores; the limit allows for a machine ten times as busy.
 _MOST_SECONDS = 1200.0
 _CLOSING_SECONDS = 180.0
 _ERROR_LINE = re.compile(r"^[A-Z]\w*(Error|Exception)\b.*")
@@ -81,7 +81,7 @@ def wait_for(airflow: Airflow, places: Places, step: Step, runs: list[tuple[str,
 
 
 def task_log(places: Places, run: Run, task: Task) -> Path:
-    """Where Airflow keeps a task's log."""
+    """The file of a task's log."""
     index = f"map_index={task.map_index}/" if task.map_index >= 0 else ""
     folder = f"dag_id={run.dag_id}/run_id={run.run_id}/task_id={task.task_id}/{index}attempt={max(task.try_number, 1)}.log"
     return places.airflow_home / "logs" / folder

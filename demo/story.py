@@ -47,7 +47,7 @@ class Story:
     planted: Path | None = None
 
     def tell(self) -> None:
-        """All steps. Components are stopped at the end, whatever happened."""
+        """Run all steps. Components are stopped at the end, whatever happened."""
         self.prepare()
         try:
             airflow = self.start_airflow()
@@ -62,7 +62,7 @@ class Story:
         proof.print_all(self.printer, self.places, self.sizes, results)
 
     def prepare(self) -> None:
-        """From scratch: what an earlier demo left is stopped and removed."""
+        """Start from scratch: stop and remove an earlier demo."""
         with self.printer.step("prepare build/demo") as step:
             stopped = stop_all(self.places)
             if stopped:
@@ -151,7 +151,7 @@ def wait_for_dags(airflow: Airflow, places: Places) -> None:
 
 
 def plant_orphan(location: Path) -> Path:
-    """A file nobody refers to, in a table's data folder, old enough to be taken for an orphan."""
+    """A file that nobody refers to, in a table's data folder, old enough to count as an orphan."""
     some = next(location.rglob("data/**/*.parquet"))
     orphan = some.with_name(f"00000-0-{uuid.uuid4()}-00001.parquet")
     shutil.copyfile(some, orphan)
@@ -161,7 +161,7 @@ def plant_orphan(location: Path) -> Path:
 
 
 def require_java() -> None:
-    """Raise DemoError unless Spark's Java is there, before anything is started."""
+    """Raise DemoError if Spark's Java is missing, before anything is started."""
     try:
         find_java()
     except RuntimeMissingError as e:

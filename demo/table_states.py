@@ -1,4 +1,4 @@
-"""The demo's tables as the product's own metadata tells them: sizes now, and which snapshots are kept."""
+"""The demo's tables by the product's own metadata: current sizes, and retained snapshots."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from iceberg_ops.table.state import table_state
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An action report and where it lies."""
+    """An action report and its path."""
 
     path: Path
     report: ActionReport
 
 
 def catalog_config(places: Places) -> CatalogConfig:
-    """The demo's catalog as job specs name it."""
+    """The demo's catalog in the form of job specs."""
     return CatalogConfig(name=CATALOG, type="sql", properties=catalog_properties(places))
 
 

@@ -1,6 +1,6 @@
-"""Creating the demo's Iceberg tables from ``datasets``, once: a table that is there already is left alone.
+"""Creates the demo's Iceberg tables from ``datasets``, once: an existing table is not changed.
 
-Runs in a task's own process; it is the only place of the demo that opens the catalog to write.
+Runs in a task's own process; only this module of the demo opens the catalog to write.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from iceberg_ops.spec.types import NestedField, primitive_from_name
 
 
 def ensure_table(config: CatalogConfig, name: str) -> str:
-    """Create dataset ``name``'s namespace and table where they are missing; returns ``catalog.namespace.table``."""
+    """Create dataset ``name``'s namespace and table if they are missing; returns ``catalog.namespace.table``."""
     dataset = DATASETS[name]
     catalog = load_catalog(config)
     identifier = (NAMESPACE, dataset.name)
     if not catalog.table_exists(identifier):
         _ensure_namespace(catalog)
-        # Another run may create it between our look and our call: that is what was wanted.
+        # Another run may create it between our check and our call: then it exists, as wanted.
         with contextlib.suppress(AlreadyExistsError):
             catalog.create_table(
                 identifier,
@@ -48,7 +48,7 @@ def schema_of(dataset: Dataset) -> Schema:
 
 
 def partition_spec_of(dataset: Dataset) -> PartitionSpec:
-    """Partition fields in the dataset's order, named as Iceberg names them (``time_hour_day``)."""
+    """Partition fields in the dataset's order, with Iceberg's default names (``time_hour_day``)."""
     if not dataset.partition_by:
         return UNPARTITIONED
     fields = [

@@ -14,7 +14,7 @@
     ├── TerminalError                   the call cannot succeed as it is
     │   ├── ValidationError             a concurrent change makes this commit wrong (names snapshot, operation, file)
     │   │   └── GcDisabledError, SharedTableError, FilesNotListedError, PartialMatchError, NotAncestorError,
-    │   │       NotPublishableError, FormerTypesError: what no other plan makes right
+    │   │       NotPublishableError, FormerTypesError: errors that no other plan avoids
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
     │   ├── VerificationError           a rewrite did not keep its rows: nothing was committed
     │   ├── UnsupportedError            a known limit of this package, refused by name
@@ -32,9 +32,9 @@
         ├── WhereError                  a WHERE that does not parse, or names what is not there
         └── DataError                   rows that do not fit the table
 
-Every class carries ``code``: a stable word for logs, reports and retry policies. ``ERROR_KINDS`` is the one table of what follows
-from a code: the next step that reports name, whether a scheduler tries again, and the run book. ``error_of_code`` gives the
-exception of a code that crossed a process: workers, reports and last lines of output carry codes.
+Every class has a ``code``: a stable word for logs, reports and retry policies. ``ERROR_KINDS`` is the one table of what each code
+means: the next step that reports name, whether a scheduler retries, and the run book. ``error_of_code`` gives the exception of a
+code that came from another process: workers, reports and last lines of output carry codes.
 """
 
 from __future__ import annotations
@@ -76,12 +76,13 @@ class CommitStateUnknownError(IcebergOpsError):
 
 
 class CommitInterruptedError(CommitStateUnknownError, KeyboardInterrupt):
-    """Ctrl-C between a swap and its answer: an interrupt to whoever handles interrupts, an unknown outcome to whoever cleans up."""
+    """Ctrl-C between a swap and its answer: an interrupt for code that handles interrupts, an unknown outcome for code that cleans
+    up."""
 
 
 class JobDiedError(CommitStateUnknownError):
-    """A process ended without saying how its work ended: it was killed, or its report is incomplete or not its own. The message
-    has its exit code and last line."""
+    """A process ended without reporting how its work ended: it was killed, or its report is incomplete or of another run. The
+    message has its exit code and last line."""
 
     code = "JOB_DIED"
 
@@ -91,11 +92,11 @@ class IncompleteError(IcebergOpsError):
 
     code = "INCOMPLETE"
     only_clean_up = False
-    """Whether all of the job's work is committed: run without a run key, it would be done twice."""
+    """Whether all of the job's work is committed. Without a run key, running the job again would do the work twice."""
 
 
 class IncompleteInterruptedError(IncompleteError, KeyboardInterrupt):
-    """Ctrl-C after a part of the job was committed or done: an interrupt to whoever handles interrupts, and the report says what is
+    """Ctrl-C after a part of the job was committed or done: an interrupt for code that handles interrupts; the report says what is
     done."""
 
 
@@ -133,43 +134,43 @@ class ValidationError(TerminalError):
 
 
 class GcDisabledError(ValidationError):
-    """The table property ``gc.enabled`` is false: nothing may be deleted, because other tables may have the files."""
+    """The table property ``gc.enabled`` is false: nothing may be deleted, because other tables may use the files."""
 
     code = "GC_DISABLED"
 
 
 class SharedTableError(ValidationError):
-    """Another name of the catalog holds the same table, so that nobody can tell whose the files are."""
+    """Another name in the catalog holds the same table, so the owner of the files cannot be identified."""
 
     code = "SHARED_TABLE"
 
 
 class FilesNotListedError(ValidationError):
-    """A listing lacks files that the table's metadata records: listing and metadata may not speak of the same files."""
+    """A listing lacks files that the table's metadata records: listing and metadata may describe different files."""
 
     code = "FILES_NOT_LISTED"
 
 
 class PartialMatchError(ValidationError):
-    """A condition that whole files are replaced by holds for a part of a file's rows."""
+    """The condition for replacing whole files holds for only a part of a file's rows."""
 
     code = "PARTIAL_MATCH"
 
 
 class NotAncestorError(ValidationError):
-    """A branch cannot be rolled back, or fast-forwarded, to where it has not been, or does not lead."""
+    """A branch cannot be rolled back to a snapshot that it never had, or fast-forwarded to one that does not descend from it."""
 
     code = "NOT_AN_ANCESTOR"
 
 
 class NotPublishableError(ValidationError):
-    """A staged snapshot cannot be published, or picked for a branch: its rows are there already, or no longer belong there."""
+    """A staged snapshot cannot be published, or picked for a branch: its rows are there already, or are no longer valid there."""
 
     code = "NOT_PUBLISHABLE"
 
 
 class FormerTypesError(ValidationError):
-    """A branch or snapshot has rows of column types that the table had before another engine replaced it."""
+    """A branch or snapshot holds rows with column types from before another engine replaced the table."""
 
     code = "FORMER_TYPES"
 
@@ -196,23 +197,23 @@ _WITHOUT_SPARK, _ON_SPARK = "not supported without Spark: ", ": run it with --la
 
 
 class NeedsSparkError(UnsupportedError):
-    """Lane local does not evaluate, convert or read something that Spark does. Nothing was changed, and lane spark does it."""
+    """Lane local does not evaluate, convert or read something that Spark does. Nothing was changed; lane spark supports it."""
 
     @classmethod
     def to(cls, what: str, *, evaluated: str = "") -> NeedsSparkError:
-        """``what``: an expression, a source, a conversion. ``evaluated``: what of its kind is done without Spark."""
+        """``what``: an expression, a source, a conversion. ``evaluated``: what lane local supports of its kind."""
         others = f"; without Spark are evaluated {evaluated}" if evaluated else ""
         return cls(f"{_WITHOUT_SPARK}{what}{_ON_SPARK}{others}")
 
     @property
     def what(self) -> str:
-        """``needs Spark: `` and what does."""
+        """``needs Spark: `` and the expression, source or conversion."""
         return f"needs Spark: {str(self).removeprefix(_WITHOUT_SPARK).rpartition(_ON_SPARK)[0]}"
 
 
 class FormerColumnsError(UnsupportedError, CorruptTableError):
-    """A file of the table is of former columns: another engine replaced the table (CREATE OR REPLACE TABLE) after it was written.
-    Nothing is damaged, and whoever passes over damage passes over it."""
+    """A file of the table has former columns: another engine replaced the table (CREATE OR REPLACE TABLE) after the file was
+    written. Nothing is damaged. It is a CorruptTableError too, so that code which skips damaged files skips this one."""
 
     @classmethod
     def instead_of(cls, error: CorruptTableError) -> FormerColumnsError:
@@ -235,13 +236,13 @@ class MachineLimitError(TerminalError):
 
 
 class InternalError(TerminalError):
-    """An exception that is not of this tree, met by another process: a fault of this package or of a library."""
+    """An exception outside this tree, raised in another process: a fault of this package or of a library."""
 
     code = "INTERNAL"
 
 
 class BadInputError(IcebergOpsError):
-    """What a person wrote is wrong."""
+    """A person's input is wrong."""
 
     code = "BAD_INPUT"
 
@@ -277,7 +278,7 @@ class OptionError(BadInputError):
 
 
 class RunKeyReusedError(BadInputError):
-    """A run key is given to other work than it already stands for."""
+    """A run key is used for other work than before."""
 
     code = "RUN_KEY_REUSED"
 
@@ -295,7 +296,8 @@ class WhereError(BadInputError):
 
 
 class TypesNotComparedError(WhereError):
-    """A WHERE that compares types of which Spark converts one first, as text beside a number, and this package does not."""
+    """A WHERE compares two types of which Spark converts one first (for example text and a number); this package does not
+    convert."""
 
 
 class DataError(BadInputError):
@@ -314,7 +316,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
-    """What follows from a code. ``error`` is the class that stands for it; None for a code that only ends a command line."""
+    """What a code means for the caller. ``error`` is the class of the code; None for a code that only ends a command line."""
 
     code: str
     error: type[IcebergOpsError] | None
@@ -323,12 +325,12 @@ class ErrorKind:
 
     @property
     def run_book(self) -> str:
-        """The heading of its run book in ``docs/runbooks.md``, as an anchor."""
+        """The anchor of its run book's heading in ``docs/runbooks.md``."""
         return f"#{self.code.lower()}"
 
 
 CORRECT = "correct what the message names and run the job again"
-"""The next step where there is no other one for a code."""
+"""The next step for a code that has no other one."""
 
 
 def _kind(error: type[IcebergOpsError], retry: Retry, next_step: str = CORRECT) -> ErrorKind:
@@ -420,7 +422,7 @@ ERROR_KINDS: tuple[ErrorKind, ...] = (
     ErrorKind("IO", None, "correct the path or the rights that the message names"),
     ErrorKind("USAGE", None, "see 'iceberg-ops COMMAND --help'"),
 )
-"""One row for each code, a subclass before its base. A subclass that shares its base's code has no row."""
+"""One row per code; a subclass comes before its base. A subclass with the code of its base has no row."""
 
 _BY_CODE = {kind.code: kind for kind in ERROR_KINDS}
 
@@ -428,26 +430,26 @@ ONLY_CLEAN_UP = (
     "do not run the job again without its run key: its work is committed (snapshot-ids); files that were not cleaned up are left "
     "to remove_orphan_files"
 )
-"""The next step of an IncompleteError all of whose work is committed."""
+"""The next step of an IncompleteError whose work is all committed."""
 
 
 def kind_of_code(code: str) -> ErrorKind | None:
-    """The row of a code; None for one that this version does not know."""
+    """The row of a code; None if this version does not know the code."""
     return _BY_CODE.get(code)
 
 
 def next_step(code: str) -> str:
-    """What to do next, in one sentence; a general one for a code that this version does not know."""
+    """What to do next, in one sentence; a general one if this version does not know the code."""
     return _BY_CODE.get(code, _BY_CODE[TerminalError.code]).next_step
 
 
 def next_step_after(error: IcebergOpsError) -> str:
-    """The same for an error that is at hand."""
+    """The next step for an error object."""
     return ONLY_CLEAN_UP if isinstance(error, IncompleteError) and error.only_clean_up else next_step(error.code)
 
 
 def error_of_code(code: str, message: str) -> IcebergOpsError:
-    """The exception that ``code`` stands for. A code that is of no class, or that this version does not know, becomes a
-    TerminalError that names it."""
+    """The exception class of ``code``. A code without a class, or one that this version does not know, becomes a TerminalError that
+    names it."""
     kind = _BY_CODE.get(code)
     return TerminalError(f"{code}: {message}") if kind is None or kind.error is None else kind.error(message)

@@ -1,6 +1,6 @@
 """Registers the plugin with an Airflow whose plugins folder is this one.
 
-Where the package is installed its entry point registers the plugin already, and this file does nothing: Airflow reports a plugin
+If the package is installed, its entry point registers the plugin already, and this file does nothing: Airflow reports a plugin
 that it finds twice as an import error.
 """
 

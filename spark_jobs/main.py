@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[1])
 if ROOT not in sys.path:
-    # spark-submit puts this file's own folder on the path; the packages are one level up.
+    # spark-submit adds only this file's own folder to the path; the packages are one level up.
     sys.path.insert(0, ROOT)
 
 from pyspark.logger import PySparkLogger  # noqa: E402
@@ -30,7 +30,7 @@ from spark_jobs.session import spark_session  # noqa: E402
 
 _LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INTERRUPTED = 130
-"""The exit code of a job that was stopped by a Ctrl-C: 128 and the number of the signal."""
+"""The exit code of a job that was stopped by a Ctrl-C: 128 plus the number of the signal."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # PySpark's own report of an error that becomes one line here: a page of JSON with a stack trace in it.
+        # PySpark's own report of an error that becomes one line here: a page of JSON with a stack trace.
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     try:
         if options.command_pipe is not None:
@@ -78,12 +78,12 @@ def _job(path: str) -> JobSpec:
         return from_json(Path(path).read_bytes(), JobSpec, path)
     except FileNotFoundError:
         raise OptionError(f"job spec {path}: no such file") from None
-    except (OSError, ValueError) as e:  # a folder, a name too long, a NUL in it
+    except (OSError, ValueError) as e:  # a folder, a name that is too long, a NUL in it
         raise OptionError(f"job spec {path[:200]!r} cannot be read: {e.strerror if isinstance(e, OSError) else e}") from None
 
 
 def _stop(session: SparkSession) -> None:
-    """The outcome of the job is known by now: an error of stopping must not take its place."""
+    """The result of the job is already known: an error of stopping must not replace it."""
     try:
         session.stop()
     except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - a JVM that died while it stopped, a late Ctrl-C

@@ -1,11 +1,11 @@
-"""The Spark session every job runs in, and the machine's fitness for it.
+"""The Spark session of every job, and the checks of the machine.
 
-A job runs in a copy of the session it is given (``job_session``): the copy has the views, functions and current database of the
-original, and settings of its own. So what a job sets or creates is seen by no other query of the program, and what the program set
-for its own queries does not change what a job's conditions and sources mean.
+A job runs in a copy of the given session (``job_session``): the copy has the views, functions and current database of the
+original, and its own settings. So no other query of the program sees what a job sets or creates, and the program's settings
+for its own queries do not change the meaning of a job's conditions and sources.
 
 Executors get values (JSON, properties), never live objects, and the same Python as the driver: ``PYSPARK_PYTHON`` is set to the
-running interpreter, because Spark would otherwise take whatever ``python3`` is first on the path.
+running interpreter, because Spark would otherwise use the first ``python3`` on the path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from iceberg_ops.data.arrow.arrow_allocator import ALLOCATOR, wanted_allocator
 DEFAULT_MASTER = "local[2]"
 
 _MEANING = {
-    # Instants are UTC everywhere; a session zone would shift what people read in DATE and TIMESTAMP literals.
+    # Instants are UTC everywhere; a session zone would shift the values of DATE and TIMESTAMP literals.
     "spark.sql.session.timeZone": "UTC",
     # A lossy cast must fail the job, not write NULL.
     "spark.sql.ansi.enabled": "true",
@@ -34,11 +34,11 @@ _MEANING = {
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     # Our tables' columns are found by field id, never by name.
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # Arrow leaves NaN out of a file's statistics, Spark holds NaN to be the greatest value: skipping row groups could lose rows.
+    # Arrow excludes NaN from a file's statistics, Spark treats NaN as the greatest value: skipping row groups could lose rows.
     "spark.sql.parquet.filterPushdown": "false",
-    # The planner reads the same text, and knows of no ${variables}.
+    # The planner reads the same text, and does not support ${variables}.
     "spark.sql.variable.substitute": "false",
-    # These evaluate a side of a join once more, beforehand; a LIMIT gives other rows then.
+    # These evaluate a side of a join once more, in advance; a LIMIT gives other rows then.
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -49,10 +49,10 @@ _CONFIGURATION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "
 _KEPT = tuple(
     f"spark.sql.{name}"
     for name in (
-        # Where things are: catalogs, metastore, packages.
+        # Locations: catalogs, metastore, packages.
         "artifact.", "catalog.", "catalogImplementation", "connect.", "defaultCatalog", "extensions", "globalTempDatabase", "hive.",
         "warehouse.dir",
-        # How user functions are run, and what is shown and logged.
+        # How user functions run, and what is shown and logged.
         "debug", "event.", "execution.pyspark.", "execution.python", "planChange", "pyspark.", "queryExecutionListeners",
         "redaction.", "ui.",
         # Speed and memory.
@@ -68,19 +68,20 @@ _KEPT = tuple(
         "subexpressionElimination.", "subquery.", "windowExec.",
     )
 )  # fmt: skip
-"""Settings of the original that a job's session keeps: they change where, how fast and how visibly it works. Every other setting
-of Spark SQL goes back to Spark's default, because it could change what text means and what a source reads."""
+"""Settings of the original that a job's session keeps: they affect where, how fast and how visibly it works. Every other setting
+of Spark SQL is reset to Spark's default, because it could change the meaning of text and the rows of a source."""
 _BETWEEN = "\x00"
 _LOCK = threading.Lock()
 _OF_JOBS: WeakSet[SparkSession] = WeakSet()
-"""Sessions of jobs, in any thread: none of them is what was active before a job began."""
+"""Sessions of jobs, in any thread: none of them counts as the session that was active before a job began."""
 
 
 def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> SparkSession:
-    """The session of this process; made here unless one is running, whose settings then stay as they are.
+    """The session of this process; created here unless one is running, whose settings are not changed.
 
-    What ``spark-submit`` set (master, memory, UI) wins over the defaults here, except for what rows mean (time zone, ANSI), which
-    is always set, and for Arrow's allocator in tasks, on which the driver's environment decides. ``overrides`` win over all.
+    Settings of ``spark-submit`` (master, memory, UI) override the defaults here, except for the meaning of rows (time zone, ANSI),
+    which is always set, and for Arrow's allocator in tasks, for which the driver's environment decides. ``overrides`` override
+    everything.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -102,10 +103,10 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
 
 @contextmanager
 def job_session(session: SparkSession) -> Iterator[SparkSession]:
-    """A session for one job, active in this thread while it runs. What the job leaves in it is gone with it.
+    """A session for one job, active in this thread while it runs. The job's views and settings end with it.
 
     Views, functions, settings and the current database are copied from ``session``; variables (DECLARE) are not, nor functions
-    that have the name of a built-in one.
+    with the name of a built-in one.
     """
     jvm: Any = session._jvm
     active = jvm.org.apache.spark.sql.classic.SparkSession
@@ -122,13 +123,13 @@ def job_session(session: SparkSession) -> Iterator[SparkSession]:
             active.setActiveSession(before.get())
         else:
             active.clearActiveSession()
-        if SparkSession._activeSession is own:  # PySpark keeps one for all threads, and sets it with each DataFrame it makes
+        if SparkSession._activeSession is own:  # PySpark has one for all threads, and sets it with each new DataFrame
             SparkSession._activeSession = session if before_here in _OF_JOBS else before_here
 
 
 def _copy(session: SparkSession) -> SparkSession:
     with _LOCK:
-        # PySpark makes the newest session that of RDD.toDF.
+        # PySpark uses the newest session for RDD.toDF.
         to_frame = RDD.toDF
         try:
             own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
@@ -152,7 +153,7 @@ def _set_meaning(session: SparkSession) -> None:
 
 
 def _names_of_settings(session: SparkSession) -> list[str]:
-    """In one answer of the JVM; PySpark's ``getAll`` asks for each name and value by itself, two hundred times for a job."""
+    """In one call of the JVM; PySpark's ``getAll`` calls it for each name and value, two hundred times per job."""
     jvm: Any = session._jsparkSession
     names: str = jvm.conf().getAll().keySet().mkString(_BETWEEN)
     return names.split(_BETWEEN)

@@ -1,6 +1,6 @@
-"""Tables and files for tests, small and made in one call.
+"""Small tables and files for tests, each made in one call.
 
-Data files here need not exist: the commit package looks at manifests only. A file's rows are counted, not written.
+Data files here need not exist: the commit package reads only manifests. A file's rows are counted, not written.
 """
 
 from __future__ import annotations

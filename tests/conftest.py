@@ -1,7 +1,7 @@
 """Settings of the whole suite.
 
-Property tests draw the same examples in every run, so that a red suite is red again when it is repeated. To look for new ones:
-``HYPOTHESIS_PROFILE=explore`` (fresh examples, five times as many where a test does not set its own number).
+Property tests draw the same examples in every run, so a failure is repeatable. To look for new failures:
+``HYPOTHESIS_PROFILE=explore`` (fresh examples, five times as many unless a test sets its own number).
 """
 
 from __future__ import annotations

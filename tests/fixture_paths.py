@@ -1,7 +1,7 @@
-"""Where the recorded tables of other engines and the golden vectors are.
+"""The location of the recorded tables of other engines and of the golden vectors.
 
-``ICEBERG_OPS_FIXTURES`` names the folder; else ``../shared/fixtures`` beside the checkout is tried. Tests over them run where the
-folder is there; in CI (``CI`` set) its absence is a failure, not a skip.
+``ICEBERG_OPS_FIXTURES`` names the folder; the default is ``../shared/fixtures`` beside the checkout. Tests over them run if the
+folder exists; in CI (``CI`` set) a missing folder is a failure, not a skip.
 """
 
 from __future__ import annotations

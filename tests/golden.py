@@ -1,4 +1,4 @@
-"""Reading the golden vectors: their type names and value notations as the package's own."""
+"""Reads the golden vectors: their type names and value notations become the package's own."""
 
 from __future__ import annotations
 

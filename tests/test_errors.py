@@ -1,4 +1,4 @@
-"""The table of errors: every code has one row, one class and one way back from a code to that class."""
+"""The table of errors: every code has one row, one class and one mapping from the code back to that class."""
 
 from __future__ import annotations
 

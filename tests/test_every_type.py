@@ -1,4 +1,4 @@
-"""Every type and transform of ``spec`` is known on every floor: a new one fails here, by its name, until each floor has it.
+"""Every type and transform of ``spec`` is known on every floor: a new one fails here, by its name, until each floor supports it.
 
 Types are found, not listed: every constant and every class of ``spec.types``.
 """

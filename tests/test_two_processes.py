@@ -1,4 +1,4 @@
-"""What takes longest is shared out first, and files that share a program stay together."""
+"""The slowest files are distributed first, and files that share a program stay together."""
 
 from __future__ import annotations
 

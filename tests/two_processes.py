@@ -1,7 +1,7 @@
-"""How ``make test`` shares the suite out between two processes: what takes longest comes first, so that both end at once.
+"""How ``make test`` divides the suite between two processes: the slowest files come first, so that both end at the same time.
 
-``SECONDS`` is of CPU time, on one core, of files that take fifteen or more. Only the order hangs on it, so it is corrected by hand
-when a file has become another one (``--durations=0`` tells).
+``SECONDS`` is CPU time, on one core, of files that take fifteen or more. Only the order depends on it, so it is corrected by hand
+when a file's time has changed (``--durations=0`` shows it).
 """
 
 from __future__ import annotations

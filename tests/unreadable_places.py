@@ -1,4 +1,4 @@
-"""Ways in which the system refuses to read a file that is there under its name."""
+"""Ways in which the system refuses to read an existing file."""
 
 from __future__ import annotations
 

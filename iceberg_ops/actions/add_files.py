@@ -1,16 +1,16 @@
-"""Take the Parquet files of a folder into a table without copying them (Iceberg: the ``add_files`` procedure).
+"""Imports the Parquet files of a folder into a table without copying them (Iceberg: the ``add_files`` procedure).
 
 All footers are read and all rules checked before anything is committed (``data.imported_files``, ``planning.partition_folders``).
-Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit, and so is
-each name of a file that the mapping lacks.
+Files without field ids need a name mapping: if the table has none, one with its current column names is set in the same commit, and
+so is each name of a file that the mapping lacks.
 
-From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false. A lease on the
-folder keeps them while they are taken in. While the table deletes files, or a running job has written some of those in the folder,
-an import is refused with an error that may be retried (``iceberg_ops.deletion.notes``, ``iceberg_ops.deletion.leases``). A folder
-of another table of the catalog is refused, and one outside the table's own is recorded in the table's properties, so that jobs on
-other tables keep its files (``catalog.neighbours``). Before that those jobs find the lease; tables around the folder, and the files
-themselves, are looked for again right before the swap, and after it: a file that is written again meanwhile would be recorded with
-the size, counts and bounds of the one before, by which readers choose."""
+After the import the files belong to the table: expiry deletes them once no snapshot needs them, unless gc.enabled is false. A lease
+on the folder protects them during the import. While the table deletes files, or if a running job has written some of those in the
+folder, an import is refused with a retryable error (``iceberg_ops.deletion.notes``, ``iceberg_ops.deletion.leases``). A folder of
+another table of the catalog is refused. A folder outside the table's own is recorded in the table's properties, so that jobs on
+other tables keep its files (``catalog.neighbours``); before the record exists, those jobs find the lease. Tables around the folder,
+and the files themselves, are checked again right before the swap and after it: for a file that is rewritten meanwhile, the table
+would record the size, counts and bounds of the old file, which readers use for pruning."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 Listed = Mapping[str, FileInfo]
-"""The files to be imported, as they were listed before their footers were read, by location."""
+"""The files to import, by location, as they were listed before their footers were read."""
 
 
 def add_files(run: Run) -> Result:
-    """Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
+    """Raises OptionError, DataError, SchemaError, UnsupportedError, and the errors of the committer."""
     options = add_files_options(run.job.options)
     if not is_absolute_under(run.table.io, options.source_path):
         raise OptionError(
@@ -76,10 +76,10 @@ def add_files(run: Run) -> Result:
         imported, _ = _plan(run, options)
         return Planned(found=_found(imported)) if imported else NothingToDo(found=_found(imported))
     head = base_of(run.table.metadata, run.job.branch)
-    # A staged table: whatever lies in its folder would go with another one of its name that is made and dropped before it.
+    # A staged table: if another table of its name is created and dropped before it, every file in its folder is deleted too.
     own = () if run.table.metadata_location else (run.table.location,)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *own)):
-        # With the lease in hand: a table that is made around the folder from now on finds it (``catalog.neighbours``).
+        # While the lease is held: a table that is created around the folder later finds the lease (``catalog.neighbours``).
         forbid_import_from_another_table(run.catalog, run.table, options.source_path)
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         forbid_running_purge(run.table.io, options.source_path)
@@ -104,8 +104,8 @@ def _forbid_others(run: Run, options: AddFilesOptions) -> None:
 
 
 def _look_again(run: Run, options: AddFilesOptions, listed: Listed) -> None:
-    """Right before the swap: a table may have been made around the folder while footers were read, by another engine, or while the
-    table to be created is in no catalog, where nobody finds its lease; and files may have gone away or been written again. Raises
+    """Right before the swap: a table may have been created around the folder while footers were read, by another engine, or while
+    the table to be created is in no catalog, where nobody finds its lease; and files may have been removed or rewritten. Raises
     UnsupportedError, ValidationError, CatalogUnavailableError."""
     run.check_files(listed)
     _forbid_others(run, options)
@@ -127,7 +127,8 @@ def _look_again(run: Run, options: AddFilesOptions, listed: Listed) -> None:
 
 
 def _look_afterwards(run: Run, options: AddFilesOptions, listed: Listed) -> None:
-    """Once the files are recorded, whoever looks from now on keeps them. Raises IncompleteError where somebody did not see them."""
+    """After the files are recorded, every later check of other jobs keeps them. Raises IncompleteError if another job missed
+    them."""
     done = f"{len(listed)} files are in table {run.table.name}, but"
     try:
         gone, changed = _differing(run, options, listed)
@@ -153,7 +154,7 @@ def _look_afterwards(run: Run, options: AddFilesOptions, listed: Listed) -> None
 
 
 def _differing(run: Run, options: AddFilesOptions, listed: Listed) -> tuple[list[str], list[str]]:
-    """Files that are gone, and those that are no longer what they were when they were listed."""
+    """Files that are gone, and files that have changed since they were listed."""
     now = {info.location: info for info in run.table.io.list_prefix(options.source_path)}
     gone = [location for location in listed if location not in now]
     return gone, [location for location, info in listed.items() if location in now and now[location] != info]
@@ -197,7 +198,7 @@ def _planned(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Li
         raise DataError(f"add_files: there is no data file below {options.source_path}{where}")
     if options.check_duplicate_files:
         _check_new(table, [info.location for info, _ in found])
-    # After the listing, and before a footer is read: see there.
+    # After the listing, and before a footer is read: see the function.
     forbid_files_of_running_jobs(run.catalog.load_table(table.identifier[1:]), [info.location for info, _ in found])
     target = ImportTarget(
         schema,
@@ -225,7 +226,7 @@ def _selected(folders: Folders, options: AddFilesOptions) -> bool:
 
 
 def _check_no_folder_links(table: Table, source: str) -> None:
-    """Prevents an import that leaves out, silently, what lies behind a link to a folder. What is hidden is no data."""
+    """Prevents an import that silently leaves out the files behind a link to a folder. Hidden files are not data."""
     top = table.io.local_path(source) or ""
     links = (link for link in folder_links(table.io, source) if not is_hidden(PurePath(link).relative_to(top).parts))
     if link := next(links, None):
@@ -257,8 +258,8 @@ def _check_one_name_each(table: Table, known: Iterable[str], locations: Sequence
 
 
 def _names(imported: list[ImportedFile]) -> dict[int, frozenset[str]]:
-    """Every name that the files have for a field: one that differs in case only is found by this package without the mapping, but
-    not by other readers."""
+    """Every name that the files have for a field. This package finds a name that differs only in case without the mapping, but
+    other readers do not."""
     names: dict[int, set[str]] = {}
     for found in imported:
         for field_id, name in found.names.items():
@@ -279,7 +280,7 @@ def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, op
     if stated := imported_folder_property(run.table, options.source_path):
         before.append(UpdateProperties(updates=stated))
     named, known = AddMappedNames(names=_names(imported)), name_mapping_of(run.table.metadata)
-    if known is None or known != with_names(known, named.names):  # a name is never taken out of a mapping
+    if known is None or known != with_names(known, named.names):  # a name is never removed from a mapping
         before.append(named)
     if not before:
         return append

@@ -14,7 +14,7 @@ from iceberg_ops.config.row_options import WriteOptions
 
 
 def append(run: Run, rows: RowEvaluator) -> Result:
-    """Append the source's rows; a source without rows commits nothing. Raises what ``write_source`` and the committer raise."""
+    """Append the source's rows; a source without rows commits nothing. Raises the errors of ``write_source`` and the committer."""
     options = WriteOptions.parse("append", run.job.options, run.table.properties)
     write_context(run.table, options).check_format()
     with base_held(run):

@@ -1,7 +1,7 @@
-"""Count files, rows and deletes per partition at a snapshot, into a partition statistics file (Iceberg's procedure of that name).
+"""Counts files, rows and deletes per partition at a snapshot, into a partition statistics file (Iceberg's procedure of that name).
 
-Read from manifests only; where the snapshot has such a file already, there is nothing to do. ``total_record_count`` is given only
-where it is exact without reading data: where deletion vectors are the only deletes, and each applies to one live file.
+Only manifests are read. If the snapshot already has such a file, there is nothing to do. ``total_record_count`` is given only if it
+is exact without reading data: deletion vectors are the only deletes, and each applies to one live file.
 Source: spec, "Partition Statistics File" (STAT-04..06).
 """
 
@@ -61,13 +61,13 @@ class PartitionCounts:
     may_lose_rows: bool = False
     """An equality delete of an unpartitioned spec applies to every partition."""
     has_odd_vector: bool = False
-    """The file of a vector is live more than once in the partition, or not at all."""
+    """The data file of a vector is live more than once in the partition, or not at all."""
     last_updated_at: int | None = None
     last_updated_snapshot_id: int | None = None
 
     @property
     def total_record_count(self) -> int | None:
-        """Live rows; None where only reading data could tell."""
+        """Live rows; None if this needs reading data."""
         if self.may_lose_rows or self.has_odd_vector or self.position_delete_file_count or self.equality_delete_file_count:
             return None
         return self.data_record_count - self.position_delete_record_count
@@ -89,7 +89,7 @@ class PartitionCounts:
 
 
 def compute_partition_stats(run: Run) -> Result:
-    """Nothing to do for a table that is not partitioned, or by columns of type unknown only: a file has no
+    """There is nothing to do for a table that is not partitioned, or only by columns of type unknown: a file has no
     place for their values, which are all NULL. Raises OptionError, NoSuchSnapshotError, UnsupportedError."""
     options = compute_partition_stats_options(run.job.options)
     metadata = run.table.metadata
@@ -101,7 +101,7 @@ def compute_partition_stats(run: Run) -> Result:
     if snapshot is None:
         return NothingToDo(found=Findings())
     if all(f.type == UNKNOWN for f in fields):
-        partition_counts(run.table, manifests_of(run.table, snapshot))  # raises where values are there whose type is not known
+        partition_counts(run.table, manifests_of(run.table, snapshot))  # raises if there are values of an unknown type
         return NothingToDo(found=Findings())
     if (known := _counted_before(run, snapshot)) is not None:
         return NothingToDo(found=known)
@@ -119,8 +119,8 @@ def compute_partition_stats(run: Run) -> Result:
 
 
 def _counted_before(run: Run, snapshot: Snapshot) -> Findings | None:
-    """What the snapshot's file says, where there is one that is whole and has the columns that it would get now: a partition field
-    that came since, or an upgrade, changes them. None where there is none."""
+    """The counts in the snapshot's file, if it is intact and has the columns that it would get now: a partition field that was
+    added since, or an upgrade, changes them. Otherwise None."""
     io, wanted = run.table.io, stored_schema(statistics_schema(run.table.metadata)).remove_metadata()
     for file in run.table.metadata.partition_statistics:
         path = file.statistics_path
@@ -158,7 +158,7 @@ def _counts(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
 def union_of(metadata: TableMetadata) -> PartitionUnion:
     """All partition fields the table ever had, by field id.
 
-    Raises UnsupportedError where two of them share an id: other engines would read the one's values as the other's.
+    Raises UnsupportedError if two of them share an id: other engines would read the values of one as those of the other.
     """
     found = partition_union(metadata.partition_specs, metadata.all_fields_by_id)
     for a, b in found.conflicts:
@@ -173,8 +173,8 @@ def union_of(metadata: TableMetadata) -> PartitionUnion:
 def partition_counts(
     table: Table, manifests: Iterable[ManifestFile], told: Callable[[ManifestFile], object] = lambda _: None
 ) -> list[PartitionCounts]:
-    """One entry per partition with live files, in the file's order: by partition, nulls first. Partitions of two specs are two,
-    also where their values are the same (PART-15). ``told`` gets each manifest that has been read."""
+    """One entry per partition with live files, in the file's order: by partition, nulls first. Partitions of two specs are separate
+    entries even if their values are equal (PART-15). ``told`` receives each manifest that has been read."""
     union = union_of(table.metadata)
     found: dict[tuple[Any, ...], PartitionCounts] = {}
     has_global_deletes = False
@@ -198,7 +198,7 @@ def partition_counts(
 
 @dataclass(slots=True)
 class _VectorFiles:
-    """To how many live files of its partition each deletion vector applies. Vectors are to be added before data files."""
+    """The number of live files in its partition that each deletion vector applies to. Add vectors before data files."""
 
     identity: Identity
     _found: dict[tuple[tuple[Any, ...], str], tuple[int, int]] = field(default_factory=dict)
@@ -224,7 +224,7 @@ def _place(counts: PartitionCounts) -> tuple[Any, ...]:
 
 
 def _date(counts: PartitionCounts, metadata: TableMetadata, entry: ManifestEntry) -> None:
-    """By the newest snapshot that added a live file and is still known."""
+    """Dated by the newest snapshot that added a live file and is still in the table."""
     snapshot = metadata.snapshots_by_id.get(entry.snapshot_id or -1)
     if snapshot is not None and snapshot.timestamp_ms >= (counts.last_updated_at or 0):
         counts.last_updated_at, counts.last_updated_snapshot_id = snapshot.timestamp_ms, snapshot.snapshot_id

@@ -1,9 +1,9 @@
-"""Count the distinct values of columns at a snapshot, into a Puffin file of theta sketches (Iceberg: ``compute_table_stats``).
+"""Counts the distinct values of columns at a snapshot, into a Puffin file of theta sketches (Iceberg: ``compute_table_stats``).
 
-The live rows of the snapshot are read once, deletes applied, in shares of the files: by worker processes, or by Spark's tasks; what
-they sketched is merged here, which gives what one process would have. The file is registered with the table; readers that use it
-(Spark's cost-based optimizer, Trino) plan better, and no result changes. The rows of a snapshot never change: where its file has a
-sketch of every column already, there is nothing to do.
+The live rows of the snapshot are read once, with deletes applied, in shares of the files, by worker processes or by Spark tasks.
+Their sketches are merged here; the result is the same as that of one process. The file is registered with the table; readers that
+use it (Spark's cost-based optimizer, Trino) plan better, and no result changes. The rows of a snapshot never change: if its file
+already has a sketch of every column, there is nothing to do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from iceberg_ops.table.stored_files import is_stored
 
 _SHARES_PER_TASK = 4
 _MOST_BYTES_OF_SHARE = 256 * 2**20
-"""Progress is reported after each share; a share is done again if its task is lost."""
+"""Progress is reported after each share; a share is repeated if its task is lost."""
 
 
 def compute_table_stats(run: Run) -> Result:
@@ -68,7 +68,7 @@ def compute_table_stats(run: Run) -> Result:
 
 
 def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField], found: Findings) -> Findings | None:
-    """What the snapshot's statistics file says of all ``columns``; None where there is none that is whole and has them all."""
+    """The results for all ``columns`` in the snapshot's statistics file; None if there is no intact file with all of them."""
     for file in run.table.metadata.statistics:
         if file.snapshot_id != snapshot.snapshot_id or not is_stored(run.table.io, file.statistics_path, file.file_size_in_bytes):
             continue
@@ -86,7 +86,7 @@ def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField]
 
 
 def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> tuple[dict[int, ThetaSketch], int]:
-    """Of each column, by field id, and how many rows there are."""
+    """The sketch of each column, by field id, and the number of rows."""
     found = {f.field_id: ThetaSketch() for f in columns}
     context = ReadContext.for_table(run.table.metadata, schema=planned.schema, columns=[f.name for f in columns])
     size = sum(task.data_file.file_size_in_bytes for task in planned.tasks)
@@ -102,7 +102,7 @@ def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> tuple[
 
 
 def _answers(run: Run, tasks: Sequence[FileScanTask], context: ReadContext, size: int) -> Iterator[str]:
-    """Of every share of the files. Few bytes, and a table in memory, are read in this process."""
+    """The answers for every share of the files. Few bytes, and a table in memory, are read in this process."""
     properties = run.table.io.properties
     runner = run.runner or LocalRunner()
     here = isinstance(runner, LocalRunner) and (size <= runner.inline_bytes or properties.get("io-impl") == "memory")

@@ -1,11 +1,11 @@
-"""Turn equality deletes into position deletes (v2) or deletion vectors (v3), so that readers need not join them at every scan.
+"""Converts equality deletes to position deletes (v2) or deletion vectors (v3), so that readers need not join them at every scan.
 
-For each data file with equality deletes its rows are read with exactly these deletes applied; positions that are missing from the
-result are the matching rows. They are deleted by position in the commit that removes the equality deletes, so no reader ever sees
-the one without the other.
+The rows of each data file with equality deletes are read with exactly these deletes applied; positions missing in the result are
+the matching rows. They are deleted by position in the commit that removes the equality deletes, so no reader ever sees one without
+the other.
 
-The rule upheld: the new deletes name data files that must still be live (a compaction that replaced one meanwhile, and still
-depended on the equality delete, is a conflict), and a delete goes only when every file it applies to was converted.
+The rule: the new deletes name data files that must still be live (a concurrent compaction that replaced one, and still depended on
+the equality delete, is a conflict), and a delete is removed only if every file it applies to was converted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from iceberg_ops.spec.metadata_columns import POS
 
 
 def convert_equality_deletes(run: Run) -> Result:
-    """Raises UnsupportedError (ORC delete files), and what planning, reading and the committer raise."""
+    """Raises UnsupportedError (ORC delete files), and the errors of planning, reading and the committer."""
     options = convert_equality_deletes_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:

@@ -22,9 +22,9 @@ _KIND = StatementKind(p.DELETE_MODE, p.DELETE_ISOLATION, writes_rows=False)
 
 
 def delete(run: Run, rows: RowEvaluator) -> Result:
-    """Delete the matching rows, by metadata alone where whole files match; again where others changed them meanwhile.
+    """Delete the matching rows, by metadata alone if whole files match; re-evaluated if others changed them meanwhile.
 
-    Raises OptionError without a WHERE (``true`` deletes all), and what the engine and the committer raise.
+    Raises OptionError without a WHERE (``true`` deletes all), and the errors of the engine and the committer.
     """
     if not run.job.where:
         raise OptionError('delete needs a WHERE (write "true" to delete every row)')
@@ -41,14 +41,14 @@ def _evaluate(run: Run, rows: RowEvaluator) -> Result:
 
 
 def _drop_files(statement: Statement) -> Committed:
-    """No row is read."""
+    """Delete whole files; no row is read."""
     run, snapshot = statement.run, statement.found.snapshot
     start = None if snapshot is None else snapshot.snapshot_id
     operation = DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run))
     result = commit_rows(run, operation, (), {"metadata-only": 1})
     if isinstance(result, AlreadyCommitted) or not result.snapshot_ids:
         return result
-    # Others may have added files that match, or removed some: the commit's own count.
+    # Others may have added or removed matching files: use the commit's own count.
     summary = result.table.metadata.snapshot(result.snapshot_ids[0]).summary
     run.outcome.metrics[summary_keys.DELETED_DATA_FILES] = count_of(summary.get(summary_keys.DELETED_DATA_FILES)) or 0
     return replace(result, found=run.outcome.found())

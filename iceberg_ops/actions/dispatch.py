@@ -1,11 +1,11 @@
-"""Run one job from its spec to its report: plan, run, verify, commit, clean, report.
+"""Runs one job from its spec to its report: plan, run, verify, commit, clean, report.
 
-``run_job`` is the one entry of every host: the command line, Airflow's local lane and the Spark job all call it and read nothing
-but the report. Rows of a row operation are an engine's (``row_engine``): lane local's, unless the host brings another.
+``run_job`` is the only entry point for every host: the command line, Airflow's local lane and the Spark job all call it and read
+only the report. An engine evaluates the rows of a row operation (``row_engine``): lane local's, unless the host passes another.
 
-The rules upheld: a run key that is already in the table ends the job before any work; a dry run goes through a read-only FileIO, so
-that writing is impossible rather than skipped; a report is written also when the job fails, and then the error is raised; what is
-committed is never reported as an error that says that nothing was changed.
+The rules: a run key that is already in the table ends the job before any work. A dry run uses a read-only FileIO, so that writing
+is impossible rather than skipped. A report is written also if the job fails, and then the error is raised. Committed work is never
+reported as an error that says that nothing was changed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _DELETING = frozenset({"expire_snapshots", "remove_orphan_files"})
 
 @dataclass(slots=True)
 class _Record:
-    """What is known of a job while it runs; becomes the report."""
+    """The state of a running job, from which the report is made."""
 
     job: JobSpec
     started_ms: int
@@ -77,7 +77,7 @@ class _Record:
     after: TableState | None = None
 
     def report(self, error: BaseException | None = None) -> ActionReport:
-        """Of a failure as far as the outcome was filled."""
+        """After a failure, the report has the parts of the outcome that were filled in."""
         found = self.outcome
         return ActionReport(
             action=self.job.job,
@@ -116,12 +116,12 @@ def run_job(
     now: Callable[[], int] = wall_clock_ms,
     progress: ProgressCallback | None = None,
 ) -> ActionReport:
-    """Run a job. ``runner`` rewrites file groups and ``engine`` evaluates row operations, None: in this process; ``now`` gives
+    """Run a job. ``runner`` rewrites file groups and ``engine`` evaluates row operations; None: in this process. ``now`` gives
     milliseconds since the epoch.
 
-    The report is also written to ``job.report``. Raises every error of the tree, KeyboardInterrupt and SystemExit, after the
-    report of the failure was written: CommitStateUnknownError and IncompleteError where something of the run is, or may be,
-    committed, also after a Ctrl-C, and after one that comes while the report is written.
+    The report is also written to ``job.report``. Raises every error of the tree, KeyboardInterrupt and SystemExit, after the report
+    of the failure is written. If some work of the run is, or may be, committed, these are CommitStateUnknownError and
+    IncompleteError, also after a Ctrl-C, and after one that comes while the report is written.
     """
     look_at_folders_again()
     check_report_place(job, catalog)
@@ -193,7 +193,7 @@ def _run(
 
 
 def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Result]:
-    """What does the job, once all is refused that can be without looking at the table. Raises OptionError, UnsupportedError."""
+    """The function that does the job, after all checks that do not need the table. Raises OptionError, UnsupportedError."""
     job = record.job
     if job.job not in ROW_OPERATIONS:
         _check(job)
@@ -201,7 +201,7 @@ def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Resul
     check_fields(job)
     record.job = with_source_catalog(job)
     record.outcome.plan_id = job.plan_id
-    if job.dry_run:  # looks at no row, so nothing of it is an engine's
+    if job.dry_run:  # a dry run reads no row, so it needs no engine
         return action_of("plan_rows")
     if engine is None:
         engine = importlib.import_module("iceberg_ops.actions.local.local_engine").LocalEngine()
@@ -215,8 +215,8 @@ def _evaluated_by(engine: RowEngine, run: Run) -> Result:
 
 
 def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
-    """The table that the job works on; its first state is recorded. Loaded again where an expiry comes before it is read.
-    Raises NoSuchSnapshotError, CorruptTableError."""
+    """The table that the job works on; its first state is recorded. It is loaded again if an expiry removes files before they are
+    read. Raises NoSuchSnapshotError, CorruptTableError."""
     job, times = record.job, 1
     while True:
         table = reload()
@@ -237,8 +237,8 @@ def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
 
 
 def _remember(run: Run) -> None:
-    """A complete run whose commits all carry keys of their own (partial progress) is known by its own key from now on. What it did
-    is done, so it does not fail where that cannot be recorded: a repeated run finds nothing left to do."""
+    """Record the run's own key for a complete run whose commits all carry keys of their own (partial progress). The work is done,
+    so a failure to record it is no failure of the run: a repeated run finds nothing left to do."""
     outcome, done = run.outcome, run_of(run.job)
     if done is None or outcome.table is None or outcome.status != "committed" or not outcome.snapshot_ids:
         return
@@ -250,7 +250,7 @@ def _remember(run: Run) -> None:
 
 
 def _check(job: JobSpec) -> None:
-    """Refuse a maintenance job where that can be done without looking at the table. Raises OptionError."""
+    """Refuse a maintenance job as far as possible without reading the table. Raises OptionError."""
     ACTIONS[job.job].check_option_names(job.options)
     if job.where is not None and "where" not in ACTIONS[job.job].takes:
         raise OptionError(f"{job.job} takes no where; it was given {job.where!r}")
@@ -261,8 +261,8 @@ def _check(job: JobSpec) -> None:
 
 
 def _check_where(job: JobSpec, table: Table) -> None:
-    """Look at a maintenance job's WHERE where there is no file to plan, and so no plan that does. That of a row operation is its
-    engine's to read. Raises WhereError."""
+    """Check the WHERE of a maintenance job if there are no files to plan, because then no plan checks it. The engine reads the
+    WHERE of a row operation. Raises WhereError."""
     if job.where is None or job.job not in TABLE_ACTIONS:
         return
     from iceberg_ops.expressions.binding import bind  # noqa: PLC0415 - a job without WHERE loads no SQL parser
@@ -272,7 +272,7 @@ def _check_where(job: JobSpec, table: Table) -> None:
 
 
 def action_of(name: str) -> Callable[..., Result]:
-    """The function of an action: ``iceberg_ops.actions.<name>.<name>``. It takes the run, and of a row operation the
+    """The function of an action: ``iceberg_ops.actions.<name>.<name>``. It takes the run and, for a row operation, the
     ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow."""
     found: Callable[..., Result] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
     return found

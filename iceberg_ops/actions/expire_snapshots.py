@@ -1,8 +1,8 @@
-"""Expire snapshots, then delete the files that only they used.
+"""Expires snapshots, then deletes the files that only they used.
 
-Which snapshots and refs go, and the order of note, swap and deletion, are the commit package's (``commit.expire_snapshots``,
-``commit.expiry``); here options become the operation and its result a report. A dry run finds the same files, on the metadata that
-it would commit."""
+The commit package decides which snapshots and refs expire, and the order of note, swap and deletion (``commit.expire_snapshots``,
+``commit.expiry``). This module converts options to the operation and its result to a report. A dry run finds the same files, on the
+metadata that it would commit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _IMPORTED = (
 
 
 def expire_snapshots(run: Run) -> Result:
-    """Raises ValidationError where gc.enabled is false, and what the committer raises."""
+    """Raises ValidationError if gc.enabled is false, and the errors of the committer."""
     table = run.table
     options = expire_snapshots_options(run.job.options, table.properties, now_ms=run.now_ms())
     if not options.stream_results:
@@ -83,13 +83,13 @@ def expire_snapshots(run: Run) -> Result:
 
 
 def _kept(decided: Expired, listed: int) -> tuple[KeptSnapshot, ...]:
-    """Why snapshots stay; the newest, where there are more than ``listed``."""
+    """Why snapshots stay; only the newest ones if there are more than ``listed``."""
     kept = [KeptSnapshot(snapshot_id=i, reason=reason) for i, reason in decided.kept.items()]
     return tuple(kept[max(0, len(kept) - listed) :])
 
 
 def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Sequence[str]], list[DeleteFailure]]:
-    """Delete batch by batch, and say how far it is."""
+    """Delete batch by batch, and report progress."""
 
     def on_gone(gone: Sequence[str], is_in_doubt: bool) -> None:
         run.outcome.changed |= bool(gone) or is_in_doubt
@@ -142,13 +142,13 @@ def _planned_files(table: Table, planned: TableMetadata) -> UnreachedFiles:
 
 
 def _keep_files(run: Run, files: UnreachedFiles, deletion: Deletion) -> None:
-    """What an earlier expiration left, and this run has deleted: the report tells it also if the job fails."""
+    """Record files of an earlier expiry that this run has deleted: the report contains them even if the job fails."""
     run.outcome.keep(_with_files(run.outcome.found(), files, deletion, run.outcome.listed))
 
 
 def _with_files(found: Findings, files: UnreachedFiles, deletion: Deletion | None, listed: int) -> Findings:
-    """Metrics count what is gone (None, a dry run: what would go); the report names what is not, and why. ``listed`` is the most
-    files that it names."""
+    """Metrics count the deleted files (None, a dry run: the files that would be deleted); the report names those that stay, and
+    why. ``listed`` is the most files that it names."""
     gone = set(files if deletion is None else deletion.deleted)
     counts = {metric: sum(path in gone for path in getattr(files, kind)) for metric, kind in _METRICS}
     counts["kept-files-count"] = 0 if deletion is None else len(deletion.kept) + len(files.imported)

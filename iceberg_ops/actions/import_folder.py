@@ -1,7 +1,7 @@
-"""Make a table over the Parquet files of a folder (Iceberg: the ``snapshot`` and ``migrate`` procedures).
+"""Creates a table over the Parquet files of a folder (Iceberg: the ``snapshot`` and ``migrate`` procedures).
 
-The table and the files in it are one commit: nobody ever sees it without them, and an import that fails or dies leaves no table.
-What one leaves that died are files of metadata that nothing refers to; importing again passes them by.
+The table and its files are created in one commit: nobody ever sees the table without them, and an import that fails or dies leaves
+no table. A dead import leaves only metadata files that nothing refers to; a repeated import ignores them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def import_folder(
     parallelism: int = 8,
     progress: ProgressCallback | None = None,
 ) -> ActionReport:
-    """Create ``table`` (catalog.namespace.name) with the files below ``folder``; ``location`` None: the catalog's place for it.
+    """Create ``table`` (catalog.namespace.name) with the files below ``folder``; ``location`` None: the catalog's default location.
 
-    Raises AlreadyExistsError, NoSuchNamespaceError, DataError, SchemaError, UnsupportedError and what the committer raises.
+    Raises AlreadyExistsError, NoSuchNamespaceError, DataError, SchemaError, UnsupportedError and the errors of the committer.
     """
     if not isinstance(catalog, StagesTables):
         raise UnsupportedError(f"not supported: import into catalog {catalog.name}, because it cannot create a table with content")
@@ -61,7 +61,7 @@ def import_folder(
     with_table = CatalogWithStagedTable(catalog, staged)
     report = run_job(job, catalog=with_table, progress=progress)
     if report.status == "nothing-to-do":
-        # Files without a row: there is nothing to add, and still a table to make.
+        # The files have no rows: nothing is added, but the table is still created.
         mapping = name_mapping_to_json(create_name_mapping(staged.schema))
         commit(with_table, with_table.load_table(identifier), UpdateProperties(updates={NAME_MAPPING.name: mapping}))
         report = with_fields(report, status="committed")
@@ -69,7 +69,7 @@ def import_folder(
 
 
 def _check_location(catalog: Catalog, table: str, location: str, own: str) -> None:
-    """Raise UnsupportedError where a table of a filesystem catalog, which is its folder ``own``, is to live elsewhere."""
+    """Raise UnsupportedError if a table of a filesystem catalog, which must be in its folder ``own``, gets another location."""
     identity = identity_under(catalog.io)
     if folder_identity(identity, location) != folder_identity(identity, own):
         raise UnsupportedError(

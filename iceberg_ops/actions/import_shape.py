@@ -1,7 +1,7 @@
-"""Schema and partition spec of a table over a folder of Parquet files that is none yet.
+"""Schema and partition spec of a new table over a folder of Parquet files.
 
-The columns are those of all files together, every one optional, because footers do not promise anything of files to come; partition
-columns are named and valued by the folders, and typed by these values unless the files hold the column too.
+The table has the columns of all files, and every column is optional, because footers do not promise anything about later files. The
+folders give the names and values of partition columns; the type comes from these values, unless the files hold the column too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from iceberg_ops.spec.validity import check_schema
 
 
 def shape_of_folder(io: FileIO, folder: str, format_version: int) -> tuple[Schema, PartitionSpec]:
-    """For a table of that version. Raises DataError for a folder without data or half written, SchemaError for files that do not go
-    together or whose columns the version does not have."""
+    """For a table of that version. Raises DataError for a folder without data or half written, SchemaError for files that do not
+    fit together or whose columns the version does not support."""
     found = data_files(folder, io.list_prefix(folder))
     if not found:
         raise DataError(f"import: there is no data file below {folder}")

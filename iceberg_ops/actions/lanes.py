@@ -1,9 +1,9 @@
-"""Where a job with lane ``auto`` is done: on this machine, or on Spark.
+"""Chooses where a job with lane ``auto`` runs: on this machine, or on Spark.
 
-Spark is worth its start-up and its machines where a job reads more bytes than one machine should: from the catalog's property
-``spark-from-bytes`` on, counted as the job itself would plan them. It is chosen only for actions whose reading Spark's tasks share,
-and only where a master is configured that brings other machines: ``local[N]`` would add a JVM and no core. In doubt the work stays
-here. The reason goes into the report.
+Spark is worth its start-up and its machines if a job reads more bytes than one machine should. The threshold is the catalog's
+property ``spark-from-bytes``; the bytes are counted as the job itself would plan them. Spark is chosen only for actions whose
+reading Spark's tasks share, and only if a master with other machines is configured: ``local[N]`` would add a JVM and no core. In
+doubt the work stays local. The report gives the reason.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LaneChoice:
-    """Local or Spark, and why."""
+    """Local or Spark, and the reason."""
 
     lane: Lane
     reason: str
 
 
 def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = None) -> LaneChoice:
-    """The lane of a maintenance job. ``master`` is Spark's, as configured (None: not at all).
+    """The lane of a maintenance job. ``master`` is the configured Spark master (None: not configured).
 
-    Raises OptionError for a threshold that is no number. A table that cannot be planned is left to the run, which says why.
+    Raises OptionError for a threshold that is not a number. A table that cannot be planned is left to the run, which reports why.
     """
     if job.lane != "auto":
         return LaneChoice(job.lane, "asked for")
@@ -74,8 +74,8 @@ def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = N
 
 
 def choose_row_lane(job: JobSpec, planned: ActionReport) -> LaneChoice:
-    """The lane of a row operation, from the report of its dry run: local for little data, where what only Spark does is still
-    Spark's (``NeedsSparkError``)."""
+    """The lane of a row operation, from the report of its dry run: local for little data. If the statement turns out to need Spark,
+    it still runs there (``NeedsSparkError``)."""
     source = planned.metrics.get("planned-source-bytes-count", 0)
     size = source + planned.metrics.get("planned-bytes-count", 0)
     computed = planned.metrics.get("planned-computed-records-count", 0)
@@ -94,7 +94,7 @@ def choose_row_lane(job: JobSpec, planned: ActionReport) -> LaneChoice:
 
 
 def _planned_bytes(job: JobSpec, threshold: int, catalog: Catalog | None) -> int:
-    """Bytes of the branch's files, and where these are many, those that the plan takes."""
+    """Bytes of the branch's files; if these are many, only those that the plan selects."""
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     table = catalog.load_table(job.identifier)
     head = table.metadata.branch_head(job.branch)

@@ -17,10 +17,10 @@ from iceberg_ops.config import properties as p
 
 
 def merge(run: Run, rows: RowEvaluator) -> Result:
-    """Merge the source into the table; again where others changed it meanwhile.
+    """Merge the source into the table; re-evaluated if others changed it meanwhile.
 
-    Raises OptionError for clauses that make no statement, DataError where two source rows match one target row, and what the engine
-    and the committer raise.
+    Raises OptionError for clauses that make no valid statement, DataError if two source rows match one target row, and the errors
+    of the engine and the committer.
     """
     change = check_clauses(run.job.change)
     kind = StatementKind(p.MERGE_MODE, p.MERGE_ISOLATION, once_each=needs_cardinality_check(change))

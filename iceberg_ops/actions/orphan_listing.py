@@ -1,9 +1,9 @@
-"""Whether the listing of a table's folder shows the files that the table's metadata records there.
+"""Checks whether the listing of a table's folder contains the files that the table's metadata records there.
 
-Where it does not, listing and metadata do not speak of the same files: a spelling that nothing here knows to be the same, a folder
-that is a link and therefore not listed, another store behind the location. Then what looks like an orphan may be a live file, and
-nothing may be deleted. Files that were committed while the listing ran are not expected in it, nor are metadata files that the log
-still names and that somebody deleted."""
+If it does not, listing and metadata describe different files: an unknown spelling of the location, a folder that is a link and
+therefore not listed, another store behind the location. Then an apparent orphan may be a live file, and nothing may be deleted.
+The listing need not contain files that were committed while it ran, nor metadata files that the log still names and that somebody
+deleted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from iceberg_ops.table.table import Table
 
 
 def check_listing(before: Table, current: Table, location: str, unmet: Mapping[str, str]) -> None:
-    """Raise FilesNotListedError where the listing of ``location`` lacks a file that ``before`` and ``current``, the table before
-    and after the listing, both record. ``unmet``: identity -> location of the files that ``current`` records there and the listing
+    """Raise FilesNotListedError if the listing of ``location`` lacks a file that both ``before`` and ``current``, the table before
+    and after the listing, record. ``unmet``: identity -> location of the files that ``current`` records there and the listing
     lacks."""
     if not unmet:
         return
@@ -38,7 +38,7 @@ def check_listing(before: Table, current: Table, location: str, unmet: Mapping[s
 
 
 def _retained(before: Table, current: Table) -> Table:
-    """The table as it was, without the snapshots that expired meanwhile: their files may be gone."""
+    """The table before the listing, without the snapshots that expired meanwhile: their files may be gone."""
     known = current.metadata.snapshots_by_id
     return replace(
         before, metadata=replace(before.metadata, snapshots=tuple(s for s in before.metadata.snapshots if s.snapshot_id in known))

@@ -1,4 +1,4 @@
-"""INSERT OVERWRITE: rows replace what a filter selects, or (without a filter) the partitions they fall into."""
+"""INSERT OVERWRITE: new rows replace the rows that a filter selects, or (without a filter) the partitions of the new rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from iceberg_ops.expressions.predicates import Expression
 
 
 def overwrite(run: Run, rows: RowEvaluator) -> Result:
-    """Write the source's rows and replace what was there, in one commit; again where others changed that meanwhile.
+    """Write the source's rows and replace the old ones, in one commit; re-evaluated if others changed those meanwhile.
 
-    Raises WhereError, and what ``write_source`` and the committer raise.
+    Raises WhereError, and the errors of ``write_source`` and the committer.
     """
     return run_statement(run, lambda now: _evaluate(now, rows))
 
@@ -38,7 +38,7 @@ def _evaluate(run: Run, rows: RowEvaluator) -> Result:
 
 
 def operation_of(run: Run, written: WrittenSource, isolation: Isolation | None, where: Expression | None) -> Operation:
-    """``where`` None: the partitions that the rows fall into."""
+    """``where`` None: replace the partitions of the new rows."""
     base = base_of(run.table.metadata, run.job.branch)
     start, added, fields = None if base is None else base.snapshot_id, tuple(written.files), row_fields(run)
     if where is None:

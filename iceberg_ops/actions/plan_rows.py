@@ -1,8 +1,8 @@
 """The dry run of a row operation: which files it would read, and whether its parts are valid. No row is read, nothing is written.
 
-It is the same in every lane, and needs no engine: conditions choose files as they do in the job itself (what only Spark understands
-limits nothing), so the counts are upper bounds. What only rows or Spark's analysis can tell (a value that does not fit, two source
-rows for one target row, an expression's type) the run checks.
+It is the same in every lane, and needs no engine. Conditions select files as in the job itself (a part that only Spark understands
+selects all files), so the counts are upper bounds. Only the run can check rows and expression types (a value that does not fit, two
+source rows for one target row).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def plan_rows(run: Run) -> NothingToDo | Planned:
 
 
 def _check(run: Run, options: WriteOptions) -> None:
-    """What the operation says, as far as the table's schema can tell."""
+    """Checks the operation as far as the table's schema allows."""
     job, schema = run.job, run.table.schema
     if job.job in _TAKE_ROWS and job.source is None:
         raise OptionError(f"{job.job} needs a source")
@@ -83,14 +83,14 @@ def _check_columns(schema: Schema, names: list[str]) -> None:
 
 
 def _found(run: Run) -> ScanPlan | None:
-    """The data files that may change; None where that is not for the table as it is to say."""
+    """The data files that may change; None if the current table does not decide that."""
     job = run.job
     if job.job in ("append", "upsert") or (job.job == "overwrite" and job.where is None):
         return None
     where: Expression = ALWAYS_TRUE
     if job.where is not None:
         where = unqualified(parse_where(job.where, subqueries=job.job != "overwrite"), "target", run.table.schema)
-    makes_branch = job.job == "overwrite" and run.table.metadata.ref(job.branch) is None  # on main's head, as the run does
+    makes_branch = job.job == "overwrite" and run.table.metadata.ref(job.branch) is None  # on main's head, as in the run
     return plan(run.table, Scan(where=where) if makes_branch else Scan.of_branch(job.branch, where))
 
 
@@ -110,19 +110,19 @@ def _counts(run: Run, found: ScanPlan) -> dict[str, int]:
 
 
 def _computes(job: JobSpec, bound: Expression) -> bool:
-    """Whether the condition, or what an update sets, is computed from each row."""
+    """Whether the condition, or a SET of an update, is computed from each row."""
     if any(isinstance(leaf, BoundComputed) for leaf in leaves(bound)):
         return True
     given = job.change.set if job.job == "update" and job.change is not None else {}
     try:
         return any(text.strip().upper() != "DEFAULT" and parse_value(text) is None for text in given.values())
     except WhereError:
-        return False  # the run's to refuse, or Spark's to read
+        return False  # the run refuses it, or Spark reads it
 
 
 def _source(run: Run, options: WriteOptions) -> dict[str, int]:
-    """Counts of what is to be read, as far as they can be had without reading; of a query, and of paths that are patterns or lie in
-    another store, which only Spark knows, there are none."""
+    """Counts of the source's files, as far as they are known without reading. There are none for a query, or for paths that are
+    patterns or lie in another store: only Spark knows them."""
     source = run.job.source
     assert source is not None
     if source.format == "table":
@@ -149,5 +149,5 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
 
 
 def _is_elsewhere(path: str) -> bool:
-    """Whether a path has a scheme that is not this machine's."""
+    """Whether a path has a scheme other than this machine's."""
     return is_absolute(path) and not path.startswith("/") and path.partition(":")[0].lower() != "file"

@@ -1,14 +1,14 @@
-"""Remove files below a table's location that belong to nothing.
+"""Removes files below a table's location that belong to no table.
 
-Order matters and is the guard against running writers: list first, then read the table afresh, so that whatever was committed
-during the listing counts as reachable; only what is older than the cut-off can go at all. Which files are orphans is decided in
-``iceberg_ops.planning.remove_orphan_files``; here they are listed (``listing``) and every result is reported. The gate
-(``iceberg_ops.deletion``) proves each batch once more against the table as it is then, before it deletes the files or moves them to
-a quarantine. What is listed, recorded and found goes through sorted lines, so memory does not grow with the table.
+The order protects running writers: first list, then load the table again, so that files committed during the listing count as
+reachable. Only files older than the cut-off are removed at all. ``iceberg_ops.planning.remove_orphan_files`` decides which files
+are orphans; this module lists them (``listing``) and reports every result. The gate (``iceberg_ops.deletion``) proves each batch
+once more against the current table, before it deletes the files or moves them to a quarantine. Listed, recorded and orphan files go
+through sorted lines, so memory does not grow with the table.
 
-The rule upheld: any doubt about ownership ends the job before a file is deleted: gc.enabled is false, metadata of another table,
-another table under the name, a manifest or another table of the catalog that does not read, a recorded file that the listing does
-not show."""
+The rule: any doubt about ownership ends the job before a file is deleted: gc.enabled is false, metadata of another table,
+another table under the name, an unreadable manifest or other table of the catalog, a recorded file that the listing does
+not contain."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def remove_orphan_files(run: Run) -> Result:
 
 
 def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> Table:
-    """List, read the table, and put what may go into ``orphans``; the table as it was read. Raises ValidationError for another
-    table under its name and for a listing that does not show the table's files."""
+    """List, load the table, and put the removable files into ``orphans``; returns the loaded table. Raises ValidationError for
+    another table under its name and for a listing that does not contain the table's files."""
     identity = identity_under(run.table.io)
     metrics = run.outcome.metrics
     metrics |= dict.fromkeys(("listed-files-count", "orphan-files-count", "orphan-files-bytes", "kept-files-count"), 0)
@@ -144,7 +144,7 @@ def _ownership(run: Run, table: Table) -> Ownership:
 
 def _listed(run: Run, location: str, options: RemoveOrphanFilesOptions) -> Iterator[FileInfo]:
     meter = run.meter("listing", unit="folders")
-    # A local store is listed as fast by one process as by several.
+    # One process lists a local store as fast as several.
     runner = None if run.runner is None or run.runner.name == LOCAL else run.runner
     yield from listed(run.table.io, location, runner, by_prefix=options.prefix_listing, told=meter.at)
 
@@ -156,7 +156,7 @@ def _keep(run: Run, kept: Skipped) -> None:
 
 
 def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) -> Iterator[Orphan]:
-    """Candidates that no other table of the catalog claims; the rest is kept. Without candidates no table is read."""
+    """Candidates that no other table of the catalog claims; the others are kept. Without candidates no table is read."""
     if not candidates.count:
         return
     claims = list(claims_of_others(run.catalog, table, location, run.now_ms()))
@@ -181,7 +181,7 @@ def _claimed(found: Orphan, claims: Iterable[Claim], identity: str) -> Skipped |
 
 
 class _Leased:
-    """Files that a running job is writing, and what jobs note down for each other, but for the leases of jobs that died."""
+    """Files that a running job is writing, and notes of jobs, except the leases of dead jobs."""
 
     def __init__(self, table: Table, now_ms: int) -> None:
         self._table, self._now_ms = table, now_ms
@@ -215,7 +215,8 @@ def _batches(orphans: SortedLines) -> Iterator[list[tuple[str, int]]]:
 
 
 def _move(run: Run, orphans: SortedLines, current: Table, folder: str) -> int:
-    """Move orphans into the quarantine; how many. A list of where each came from is there before the first is moved."""
+    """Move orphans into the quarantine; returns their number. A list of their old locations is written before the first is
+    moved."""
     root = quarantine_root(folder, run.run_key)
     io, outcome = run.table.io, run.outcome
     meter = run.meter("moving", orphans.count, outcome.metrics["orphan-files-bytes"], unit="files")
@@ -239,7 +240,7 @@ def _move(run: Run, orphans: SortedLines, current: Table, folder: str) -> int:
 
 
 def _free_record(io: FileIO, root: str) -> str:
-    """A run that is done again under its key keeps what the first one noted."""
+    """A run that is repeated under its key keeps the record of the first one."""
     names = (f"{root}/moved{'' if n == 1 else f'-{n}'}.jsonl" for n in count(1))
     return next(name for name in names if not io.exists(name))
 
@@ -271,7 +272,7 @@ def _delete(run: Run, orphans: SortedLines, current: Table, options: RemoveOrpha
 
 
 def _remove(run: Run, current: Table, locations: Sequence[str], delete: Delete, metric: str) -> None:
-    """Let the gate remove a batch, and report what it did. ``current`` is the state that the orphans were found in."""
+    """Let the gate remove a batch, and report the result. ``current`` is the state in which the orphans were found."""
 
     def reload() -> Table:
         return run.catalog.load_table(run.table.identifier[1:])

@@ -1,11 +1,11 @@
-"""Rewrite data files: bin-pack, sort or z-order, with deletes applied and dangling deletes removed.
+"""Rewrites data files: bin-pack, sort or z-order, with deletes applied and dangling deletes removed.
 
 plan (``iceberg_ops.planning``) -> works -> runner -> certificate per group -> commit -> clean. One commit by default: a group that
-fails ends the run and everything written is deleted. With ``partial-progress.enabled`` groups are committed in up to
-``partial-progress.max-commits`` batches as they complete, and a failed group costs only itself (``group_commits``).
+fails ends the run and all written files are deleted. With ``partial-progress.enabled`` groups are committed in up to
+``partial-progress.max-commits`` batches as they complete, and a failed group is dropped alone (``group_commits``).
 
-A conflict costs as little as can be, in both modes: deletes that came meanwhile are carried over; a group that lost a file to
-someone else is dropped from the commit, and what is left of it planned and rewritten once more (``replanning``) if it is small.
+A conflict costs little in both modes: concurrent deletes are carried over. A group that lost a file to another commit is dropped,
+and the rest of it is planned and rewritten once more (``replanning``) if it is small.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ALWAYS_COUNTED = (
 
 
 def rewrite_data_files(run: Run) -> Result:
-    """Raises UnsupportedError (ORC data files), and what planning, the groups and the committer raise."""
+    """Raises UnsupportedError (ORC data files), and the errors of planning, the groups and the committer."""
     options = rewrite_data_files_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:

@@ -1,8 +1,8 @@
-"""Rewrite manifests: fewer, of the right size, and clustered by partition, so that scans open fewer of them.
+"""Rewrites manifests: fewer, of the right size, and clustered by partition, so that scans open fewer of them.
 
-Which manifests are worth it is planned in ``iceberg_ops.planning.rewrite_manifests``; writing them and surviving concurrent commits
-is the commit operation's work. No file is added or removed, and files keep their sequence numbers. A group is the manifests of one
-content; its work is done by the commit (``GroupCommits.commit``).
+``iceberg_ops.planning.rewrite_manifests`` selects the manifests; the commit operation writes them and handles concurrent commits.
+No file is added or removed, and files keep their sequence numbers. A group is the manifests of one content; the commit does its
+work (``GroupCommits.commit``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from iceberg_ops.table.manifests import manifests_of
 
 
 def rewrite_manifests(run: Run) -> Result:
-    """Raises OptionError and what the committer raises."""
+    """Raises OptionError and the errors of the committer."""
     options = rewrite_manifests_options(run.job.options, run.table.properties)
     with run.step("plan") as detail:
         plan = plan_rewrite_manifests(run.table, options, run.job.branch)
@@ -52,7 +52,7 @@ def rewrite_manifests(run: Run) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedManifests:
-    """A group as the group-commit service takes it: no data or delete file is replaced, and no conflict takes a part."""
+    """A group in the form of the group-commit service: no data or delete file is replaced, and no conflict drops a part."""
 
     group: ManifestGroup
     added: tuple[DataFile, ...] = ()
@@ -94,7 +94,7 @@ class _ManifestStrategy(GroupStrategy[_PlannedManifests]):
 
 
 def _compared(run: Run, plan: RewriteManifestsPlan, done: Committed) -> Findings:
-    """Manifests by path before and after: one that merely moved along is neither rewritten nor added."""
+    """Compares manifests by path before and after: a manifest that was only carried along is neither rewritten nor added."""
     new = manifests_of(done.table, done.table.metadata.snapshot(done.snapshot_ids[-1]))
     paths = {m.manifest_path for m in new}
     known = {m.manifest_path for m in manifests_of(run.table, plan.snapshot)}

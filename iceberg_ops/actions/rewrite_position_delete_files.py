@@ -1,9 +1,9 @@
-"""Rewrite position delete files: fewer and sorted, without positions in files that are gone; in v3, into deletion vectors.
+"""Rewrites position delete files: fewer and sorted, without positions in files that are gone; in v3, into deletion vectors.
 
-Positions are read from the group's delete files for the live data files they apply to, and written by the table's granularity. The
-new files take the highest data sequence number of those they replace, so they apply to the same rows and to no later ones.
+Positions are read from the group's delete files for the live data files they apply to, and written with the table's granularity.
+The new files get the highest data sequence number of those they replace, so they apply to the same rows and to no later ones.
 
-The rule upheld: the positions written are exactly the positions read for live data files; otherwise VerificationError.
+The rule: the positions written are exactly the positions read for live data files; otherwise VerificationError.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from iceberg_ops.spec.content_files import DataFile
 
 
 def rewrite_position_delete_files(run: Run) -> Result:
-    """Raises VerificationError, UnsupportedError (ORC delete files), and what planning, reading and the committer raise."""
+    """Raises VerificationError, UnsupportedError (ORC delete files), and the errors of planning, reading and the committer."""
     options = rewrite_position_delete_files_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:

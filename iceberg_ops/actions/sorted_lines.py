@@ -1,6 +1,7 @@
-"""Any number of lines in order, in bounded memory: what does not fit is sorted in runs on this machine's disk, and merged.
+"""Sorts any number of lines in bounded memory: runs that do not fit are sorted on this machine's disk, and merged.
 
-A line may hold any text without a line break (JSON has none). Runs lie in a temporary folder that goes with the ``with`` block.
+A line may hold any text without a line break (JSON has none). Runs lie in a temporary folder that is deleted with the ``with``
+block.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MOST_HELD = 500_000
 
 
 class SortedLines:
-    """Add lines, then read them in order, as often as wanted. A context manager."""
+    """Add lines, then read them in order, any number of times. A context manager."""
 
     def __init__(self, most_held: int = MOST_HELD) -> None:
         self._most_held = most_held

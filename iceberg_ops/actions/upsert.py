@@ -1,11 +1,11 @@
 """Upsert (CDC): rows replace those of the same key, or only delete them, without reading the table.
 
-Per key of the source one equality delete and, unless it only deletes, one new row, in one row delta. The deletes apply to older
-data only, so the new rows stand. What others commit meanwhile is older or newer as a whole, so it is no conflict: the last commit
-of a key wins, as with Iceberg's Flink writer. Rows in a partition spec that the deletes do not reach are one, and then the upsert
-is evaluated again. Readers pay for such deletes until ``convert_equality_deletes`` or a rewrite.
+Per key of the source it writes one equality delete and, unless the key is only deleted, one new row, in one row delta. The deletes
+apply only to older data, so the new rows stay. Another commit is either older or newer as a whole, so it is no conflict: the last
+commit of a key wins, as with Iceberg's Flink writer. Rows in a partition spec that the deletes do not reach are a conflict, and
+then the upsert is re-evaluated. Readers have to apply such deletes until ``convert_equality_deletes`` or a rewrite.
 
-Which columns are the key, and in which partition specs its deletes are written, is ``upsert_plan``'s.
+``upsert_plan`` decides the key columns, and the partition specs in which the deletes are written.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from iceberg_ops.spec import summary_keys
 def upsert(run: Run, rows: RowEvaluator) -> Result:
     """Upsert the source.
 
-    Raises, before the source is read, UnsupportedError for a format that is not written and OptionError for a key that is not to be
-    stored and for an order that nobody gave a type; and what ``write_upserts`` and the committer raise.
+    Raises, before the source is read, UnsupportedError for a file format that cannot be written, OptionError for a key that cannot
+    be stored and for an ``order-by`` column of unknown type; and the errors of ``write_upserts`` and the committer.
     """
     options = WriteOptions.parse("upsert", run.job.options, run.table.properties)
     context = write_context(run.table, options)
@@ -57,7 +57,7 @@ def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> Result:
     operation = RowDelta(
         added_data=tuple(written.files),
         added_deletes=tuple(written.deletes),
-        # The last commit of a key wins, whatever came before it; but not where the rows were made of the table's own.
+        # The last commit of a key wins, whatever came before; except if the rows were made from the table's own rows.
         isolation=options.isolation if written.reads_table else None,
         reads_table=written.reads_table,
         upserts=True,

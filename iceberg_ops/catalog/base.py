@@ -1,7 +1,7 @@
-"""What the catalogs of this package share: everything but where the pointer is kept.
+"""The shared part of this package's catalogs: everything except where the pointer is kept.
 
-A subclass says how to find the location of a table's current metadata, and how to publish the next metadata after it. What it
-raises there is the contract of ``Catalog.commit_table``: a refusal is raised only where it is certain that nothing was published.
+A subclass defines how to find the location of a table's current metadata, and how to publish the next metadata. The errors that it
+raises follow the contract of ``Catalog.commit_table``: a refusal is raised only if it is certain that nothing was published.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def now_ms() -> int:
 
 
 def attempts(most: int, sleep: Callable[[float], None]) -> Iterator[int]:
-    """0 to ``most - 1``: tries of something that a store may not answer, with pauses of 0.2 s, 0.4 s and so on between them."""
+    """0 to ``most - 1``: attempts of a call that the store may not answer, with pauses of 0.2 s, 0.4 s and so on between them."""
     for attempt in range(most):
         if attempt:
             sleep(0.1 * 2**attempt)
@@ -64,18 +64,18 @@ def attempts(most: int, sleep: Callable[[float], None]) -> Iterator[int]:
 
 
 def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
-    """A commit, or another table of the name, came between reading a table and dropping it."""
+    """The error for a commit, or for another table of the same name, that came between reading a table and dropping it."""
     return CommitFailedError(f"table {'.'.join(identifier)} changed while it was being dropped: look at it and drop it again")
 
 
 def check_same_table(table: Table, current: Table) -> None:
-    """Prevents a commit to another table that took the name meanwhile, whatever the commit itself requires."""
+    """Prevents a commit to another table that has taken the name since, whatever the commit itself requires."""
     if (why := difference(table, current)) is not None:
         raise CommitFailedError(f"table {'.'.join(table.identifier[1:])} is another one now: {why}")
 
 
 def metadata_version(location: str) -> int:
-    """The number in a metadata file's name; -1 where it has none, so that the next version is 0."""
+    """The number in a metadata file's name; -1 if it has none, so that the next version is 0."""
     m = _VERSION.fullmatch(location)
     return int(m[1]) if m else -1
 
@@ -84,9 +84,9 @@ class BaseCatalog(ABC):
     """A catalog whose tables are found by the location of their current metadata file."""
 
     _WAY_OUT: ClassVar[str] = WITHOUT_PURGE
-    """What to do where a table cannot be dropped with its files."""
+    """What to do if a table cannot be dropped with its files."""
     _PURGES_FOLDER: ClassVar[bool] = False
-    """Whether a purge deletes whatever lies in the table's folder."""
+    """Whether a purge deletes every file in the table's folder."""
 
     def __init__(self, name: str, io: FileIO, *, warehouse: str | None = None, clock: Callable[[], int] = now_ms) -> None:
         self._name = name
@@ -102,29 +102,29 @@ class BaseCatalog(ABC):
     def io(self) -> FileIO:
         return self._io
 
-    # what a subclass says
+    # the methods that a subclass defines
 
     @abstractmethod
     def _current_location(self, identifier: Identifier) -> str | None:
-        """Location of the table's current metadata file; None where there is no such table."""
+        """Location of the table's current metadata file; None if there is no such table."""
 
     @abstractmethod
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
-        """Make a table of ``metadata``; its metadata location. Raises AlreadyExistsError."""
+        """Create a table of ``metadata``; returns its metadata location. Raises AlreadyExistsError."""
 
     @abstractmethod
     def _publish_next(
         self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
     ) -> str:
-        """Put ``metadata`` after ``current``; its location. Raises CommitFailedError, CommitStateUnknownError,
-        CatalogUnavailableError, TerminalError (certainly not published, and no use to try again)."""
+        """Publish ``metadata`` after ``current``; returns its location. Raises CommitFailedError, CommitStateUnknownError,
+        CatalogUnavailableError, TerminalError (certainly not published, and a retry does not help)."""
 
     @abstractmethod
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool: ...
 
     @abstractmethod
     def _forget(self, identifier: Identifier, location: str) -> None:
-        """Remove the pointer to ``location``. Raises NoSuchTableError where it is gone, CommitFailedError where it moved."""
+        """Remove the pointer to ``location``. Raises NoSuchTableError if it is gone, CommitFailedError if it moved."""
 
     @abstractmethod
     def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]: ...
@@ -142,8 +142,8 @@ class BaseCatalog(ABC):
         return self._table(identifier, metadata, location)
 
     def _current(self, identifier: Identifier, known: Table | None = None) -> tuple[str, TableMetadata]:
-        """The pointer and the metadata it is at, which is not read where it is that of ``known``. Where commits delete old metadata
-        files, the file may be gone by the time it is read: then the pointer has moved, and is looked at again."""
+        """The pointer and its metadata, which is not read again if ``known`` has it. If commits delete old metadata files, the file
+        may be gone when it is read: then the pointer has moved, and is read again."""
         location = self._location_of(identifier)
         while True:
             try:
@@ -247,16 +247,16 @@ class BaseCatalog(ABC):
     # for subclasses
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
-        """The metadata at ``location``; taken from ``table`` where it was read from there. A catalog whose locations come again
-        must read it again."""
+        """The metadata at ``location``; taken from ``table`` if it was read from there. A catalog that uses a location more than
+        once must read it again."""
         return table.metadata if location == table.metadata_location else read_metadata(self._io, location)
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
-        """What a purge of the table deletes. Raises CorruptTableError where a manifest cannot be read."""
+        """The files that a purge of the table deletes. Raises CorruptTableError if a manifest cannot be read."""
         return all_files(table)
 
     def _own_folders(self, table: Table) -> list[str]:
-        """The folders in which a purge of the table deletes; the first is where the table lies."""
+        """The folders in which a purge of the table deletes files; the first is the table's own location."""
         return folders_of(table)
 
     def _location_of(self, identifier: Identifier) -> str:

@@ -1,20 +1,21 @@
-"""What every catalog can do: find tables and swap their metadata, atomically.
+"""The protocol of every catalog: find tables and swap their metadata, atomically.
 
-A commit is a list of requirements (what must still be true of the table) and a list of updates; a catalog checks the first and
-applies the second to the metadata that is current *at that moment*, as the REST specification defines it. So a catalog never
-needs to know what an operation was, and an operation never needs to know how the pointer is kept.
+A commit is a list of requirements (conditions that must still hold for the table) and a list of updates. A catalog checks the first
+and applies the second to the metadata that is current *at that moment*, as the REST specification defines it. So a catalog never
+needs to know the operation, and an operation never needs to know how the pointer is kept.
 
-What ``commit_table`` may raise is the contract the committer is built on:
+The committer relies on this contract of ``commit_table``:
 
 - ``CommitFailedError``: a requirement did not hold or another commit was faster. Nothing was changed.
-- ``CatalogUnavailableError``: the catalog could not be asked. Nothing was changed.
-- ``TerminalError``: the store does not take or give a metadata file, for a reason that does not pass. Nothing was changed.
-- ``CommitStateUnknownError``: the swap may have happened. Nothing may be cleaned up. So it is once an interrupt, or any other
-  exception, comes after the swap was tried (of a Ctrl-C a ``CommitInterruptedError``); a bare one comes from before.
+- ``CatalogUnavailableError``: the catalog could not be reached. Nothing was changed.
+- ``TerminalError``: the store does not write or read a metadata file, for a lasting reason. Nothing was changed.
+- ``CommitStateUnknownError``: the swap may have happened. Nothing may be cleaned up. An interrupt or any other exception after the
+  swap was tried also becomes this error (a Ctrl-C becomes a ``CommitInterruptedError``); a bare exception comes from before the
+  swap.
 
-``create_table``, ``register_table`` and ``rename_table`` say the same of their change.
+``create_table``, ``register_table`` and ``rename_table`` have the same contract for their change.
 
-An identifier is ``(*namespace, name)``; ``Table.identifier`` has the catalog's name before it.
+An identifier is ``(*namespace, name)``; ``Table.identifier`` starts with the catalog's name.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Identifier = tuple[str, ...]
 
 @runtime_checkable
 class Catalog(Protocol):
-    """A catalog by name. Implementations are safe to use from several threads and from several processes."""
+    """A catalog with a name. Implementations are safe to use from several threads and from several processes."""
 
     @property
     def name(self) -> str: ...
@@ -45,7 +46,7 @@ class Catalog(Protocol):
     def io(self) -> FileIO: ...
 
     def load_table(self, identifier: Identifier) -> Table:
-        """The table as it is now. Raises NoSuchTableError."""
+        """The current table. Raises NoSuchTableError."""
         ...
 
     def create_table(
@@ -66,8 +67,8 @@ class Catalog(Protocol):
         ...
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
-        """Forget the table; with ``purge`` its files go too: what became of them. Raises NoSuchTableError, and ValidationError for
-        a purge where gc.enabled is false."""
+        """Remove the table from the catalog; ``purge`` deletes its files as well. Returns which files were deleted. Raises
+        NoSuchTableError, and ValidationError for a purge if gc.enabled is false."""
         ...
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
@@ -75,8 +76,8 @@ class Catalog(Protocol):
         ...
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
-        """Take an existing metadata file as a table of this catalog. Raises AlreadyExistsError, NoSuchNamespaceError,
-        UnsupportedError where the catalog has the same table, with the same files, under another name, and CatalogUnavailableError
+        """Add an existing metadata file as a table of this catalog. Raises AlreadyExistsError, NoSuchNamespaceError,
+        UnsupportedError if the catalog has the same table, with the same files, under another name, and CatalogUnavailableError
         while its files are being deleted."""
         ...
 
@@ -105,7 +106,7 @@ class Catalog(Protocol):
 
 @runtime_checkable
 class StagesTables(Protocol):
-    """A catalog in which a table can come to be with content in it (REST: stage-create)."""
+    """A catalog that can create a table together with its first content (REST: stage-create)."""
 
     def stage_table(
         self,
@@ -117,7 +118,8 @@ class StagesTables(Protocol):
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """A table that nobody sees: ``commit_table`` creates it, with the requirement AssertCreate and the updates that fill it.
+        """A table that does not exist yet: ``commit_table`` creates it, with the requirement AssertCreate and the updates that fill
+        it.
 
         ``metadata_location`` is empty. Raises AlreadyExistsError, NoSuchNamespaceError, SchemaError.
         """
@@ -126,20 +128,20 @@ class StagesTables(Protocol):
 
 @runtime_checkable
 class KeepsTablesInFolders(Protocol):
-    """A catalog in which a table is its folder: files of tables that it does not list may lie there."""
+    """A catalog in which a table is its folder: the folder may also hold files of tables that the catalog does not list."""
 
     def dropped_tables(self, identifier: Identifier) -> frozenset[str]:
-        """Keys of the uuids (``uuid_key``) of the tables of that name that were dropped: their metadata files may still come, or be
-        left."""
+        """Keys of the uuids (``uuid_key``) of dropped tables of that name: their metadata files may still be created by a late
+        writer, or may be left over."""
         ...
 
     def all_tables(self) -> list[Identifier]:
-        """Every table that lies in the catalog's folders, also those that no namespace lists: right below the warehouse (also the
+        """Every table in the catalog's folders, also those that no namespace lists: right below the warehouse (also the
         warehouse itself, whose name is empty), in the folder of another table, under a name that begins with a dot. Another engine
-        may have made them; this package refuses to. Raises UnsupportedError where a folder cannot be looked into."""
+        may have created them; this package refuses to. Raises UnsupportedError if a folder cannot be read."""
         ...
 
     def forbid_copy(self, table: Table) -> None:
-        """Raise UnsupportedError where the table's folder was copied, with its metadata, from where its location is: files that are
-        written for it would lie among those of the original, and its own are the original's."""
+        """Raise UnsupportedError if the table's folder is a copy and its metadata still names the original location: new files
+        would be written among those of the original, and the table's current files belong to the original."""
         ...

@@ -1,6 +1,6 @@
-"""Which catalog a name means: a YAML file with a list of CatalogConfig.
+"""Finds the configuration of a catalog by its name, in a YAML file with a list of CatalogConfig.
 
-The file is the one that the environment variable ``ICEBERG_OPS_CATALOGS`` names, or else ``catalogs.yml`` in the working folder::
+The environment variable ``ICEBERG_OPS_CATALOGS`` names the file; the default is ``catalogs.yml`` in the working folder::
 
     catalogs:
       - name: lake
@@ -31,7 +31,8 @@ class CatalogFile(Document, frozen=True):
 
 
 def read_catalogs(environment: Mapping[str, str] = os.environ) -> list[CatalogConfig]:
-    """All configured catalogs; none where there is no file. Raises OptionError for a file that is wrong or named but missing."""
+    """All configured catalogs; an empty list if there is no file. Raises OptionError for a wrong file, or a named file that is
+    missing."""
     named = environment.get(CATALOGS_VARIABLE)
     path = Path(named or DEFAULT_FILE)
     if not path.is_file():

@@ -1,6 +1,7 @@
-"""Dropping a table with its files, the same in every catalog: who may need them is found first, then the name goes, then the files.
+"""Dropping a table with its files, the same in every catalog: first find out who may need the files, then drop the name, then
+delete.
 
-A catalog says how it forgets a name. What cannot be proven to be the table's own stays.
+Each catalog defines how it drops a name. Files that cannot be proven to belong only to the table stay.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 WITHOUT_PURGE = "Drop it without purge: then only the name goes"
-"""What to do where a table cannot be dropped with its files."""
+"""What to do if a table cannot be dropped with its files."""
 
 
 def drop_with_files(
@@ -43,13 +44,13 @@ def drop_with_files(
     shares_folder: bool = False,
     way_out: str = WITHOUT_PURGE,
 ) -> Deletion:
-    """Drop ``table``, the state whose files are deleted: what became of them.
+    """Drop ``table``, the state whose files are deleted, and return the result of the deletion.
 
-    ``forget`` takes the name away, and raises where the table is no longer in that state. ``folders`` are those in which a purge
-    deletes; the first is where the table lies. ``files_of`` gives what it deletes. ``shares_folder``: it deletes whatever lies in
-    the folder.
+    ``forget`` drops the name, and raises if the table is no longer in that state. ``folders`` are those in which a purge
+    deletes; the first is the table's location. ``files_of`` returns the files to delete. ``shares_folder``: the purge deletes every
+    file in the folder.
 
-    Raises GcDisabledError, UnsupportedError (a second catalog, or a name with the same files), what ``forget`` raises, and
+    Raises GcDisabledError, UnsupportedError (a second catalog, or a name with the same files), the errors of ``forget``, and
     RetryableError and CorruptTableError before anything is changed."""
     if not GC_ENABLED.of(table.properties):
         raise GcDisabledError(
@@ -61,7 +62,7 @@ def drop_with_files(
     try:
         claimed = claims_of_all(catalog, table, folders) if files else None
     except (RetryableError, MachineLimitError):
-        raise  # Nothing is changed yet, and another try may find out.
+        raise  # Nothing is changed yet, and a retry may find the answer.
     except ValidationError as e:
         raise UnsupportedError(
             f"not supported: dropping table {table.name} with its files, because {e} and needs them. {way_out}"

@@ -1,7 +1,7 @@
-"""Creating a file once, where the store may not answer: the file is there, or it is not, or that is unknown.
+"""Creates a file once in a store that may not answer. The result is: the file exists, it does not exist, or this is unknown.
 
-Because a name can be taken only once, writing the same bytes again after a failure without an answer is safe, and what is then
-found under the name is the truth."""
+A name can be taken only once. So after a failure without an answer it is safe to write the same bytes again, and the file that is
+then found under the name shows the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 CREATE_ATTEMPTS = 4
 _REFUSED_FOR_NOW = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR})
-"""Errors with which a store refuses before it creates anything: some pass by themselves, the others do not."""
+"""Errors with which a store refuses before it creates anything. Some of them are temporary, the others are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class FileCreation:
     sleep: Callable[[float], None]
 
     def create(self, location: str, data: bytes) -> None:
-        """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError and
-        TerminalError where the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
+        """Create the version's file once. Raises CommitFailedError if another writer has the name, CatalogUnavailableError or
+        TerminalError if the store refused and there is no file, CommitStateUnknownError if the result cannot be determined."""
         doubt: Exception | None = None
         for _ in attempts(CREATE_ATTEMPTS, self.sleep):
             try:
@@ -48,7 +48,7 @@ class FileCreation:
                 if doubt is None or not self._holds(location, data, doubt):
                     raise CommitFailedError(f"{location} already exists: another writer committed this version") from None
                 return
-            except Exception as e:  # after any error the file may be there
+            except Exception as e:  # after any error the file may exist
                 if doubt is None and (refusal := self.refusal(location, e)) is not None:
                     raise refusal from e
                 doubt = e
@@ -56,7 +56,7 @@ class FileCreation:
         raise unknown_creation(location, doubt)
 
     def refusal(self, location: str, e: Exception) -> Exception | None:
-        """The error to raise where the store refused to create the file, and there is none; None where it may be there."""
+        """The error to raise if the store refused to create the file and there is none; None if the file may exist."""
         error: type[IcebergOpsError]
         if isinstance(e, TerminalError | BadInputError):
             error = type(e)

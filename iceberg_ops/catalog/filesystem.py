@@ -1,19 +1,19 @@
-"""Tables as folders: ``<warehouse>/<namespace>/<name>/metadata/v<N>.metadata.json``, as Iceberg's Hadoop catalog lays them out.
+"""Tables as folders: ``<warehouse>/<namespace>/<name>/metadata/v<N>.metadata.json``, the layout of Iceberg's Hadoop catalog.
 
-A commit creates the next version's file, exclusively: of several writers one wins and the others see that the name is taken. The
+A commit creates the next version's file, exclusively: one of several writers wins, and the others see that the name is taken. The
 current version is the highest one in the folder, found by listing its names (``versions``): a hint may be stale, and old versions
-may have been deleted, or be left over, so nothing that starts from a hint is sure to find the end. ``version-hint.text`` is written
-for other readers. A hint above every version means that the current version's file is missing: that is an error, and no commit goes
-on below it.
+may be deleted or left over, so a search that starts from a hint may miss the current version. ``version-hint.text`` is written for
+other readers. A hint above every version means that the current version's file is missing: that is an error, and no commit builds
+on a lower version.
 
-Having created its version, a writer looks whether it is in its place (``placed_version``), and takes it away where it is not: the
-table was dropped meanwhile, or its name had been freed by the cleaning of old versions. A drop marks the table's uuid before it
-deletes anything, so that no late version brings the table back. ``versions`` says who may delete a dropped table's versions.
+After a writer has created its version, it checks whether the version is valid (``placed_version``), and deletes it if not: the
+table was dropped meanwhile, or the clean-up of old versions had freed the name. A drop marks the table's uuid before it deletes
+anything, so that no late version restores the table. ``versions`` says who may delete a dropped table's versions.
 
 Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise (``file_creation``).
 
-The version's file name ends as the *current* version's codec says (Java: as the next one's), so that two writers who disagree
-on the codec still meet at one name. Renaming and registering are not offered: here a table is its folder.
+The *current* version's codec decides the suffix of the next version's file (Java: the next one's codec), so that two writers that
+disagree on the codec still use the same name. Renaming and registering are not supported: here a table is its folder.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 OWN_FOLDER = ".iceberg-ops"
-"""Below the warehouse: what this catalog notes beside the tables."""
+"""The folder below the warehouse for this catalog's own notes."""
 
 
 class FileSystemCatalog(FolderNamespaces):
@@ -85,16 +85,16 @@ class FileSystemCatalog(FolderNamespaces):
     # versions
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Also where its current version is missing."""
+        """Also true if the current version is missing."""
         return are_folders(identifier) and bool(self._versions(identifier).living())
 
     def _current_location(self, identifier: Identifier) -> str | None:
         return self._versions(identifier).newest() if are_folders(identifier) else None
 
     def _current(self, identifier: Identifier, known: Table | None = None) -> tuple[str, TableMetadata]:
-        """What looks damaged may be in the making, and is looked at again for a while: a version is empty for a moment where the
-        store cannot create a file with its content in one step (a local disk without hard links and exclusive renames); a table
-        whose creation was under way when another of the name was dropped lies below that one's hint until it moves above."""
+        """A table that looks damaged may be under creation, so it is read again for a while. A version is empty for a moment if the
+        store cannot create a file with its content in one step (a local disk without hard links and exclusive renames). A table
+        that was created while another one of the name was dropped has a version below that table's hint until it moves above it."""
         for attempt in attempts(CREATE_ATTEMPTS, self._sleep):
             try:
                 return super()._current(identifier, known)
@@ -105,7 +105,7 @@ class FileSystemCatalog(FolderNamespaces):
         raise AssertionError
 
     def _location_of(self, identifier: Identifier) -> str:
-        """Where only versions of a dropped table are there, the error says so: they may have been restored from a backup."""
+        """If only versions of a dropped table exist, the error says so: they may have been restored from a backup."""
         try:
             return super()._location_of(identifier)
         except NoSuchTableError as e:
@@ -134,8 +134,8 @@ class FileSystemCatalog(FolderNamespaces):
         return newest <= versions.last_of_dropped() or self._is_empty(versions.folder, living[newest])
 
     def _check_not_empty(self, identifier: Identifier) -> None:
-        """A version that stays empty is an error of its own: whether it was committed cannot be told, because a power cut empties
-        files as well."""
+        """A version that stays empty has its own error: it cannot be determined whether it was committed, because a power cut also
+        empties files."""
         folder, living = self._versions(identifier).folder, self._versions(identifier).living()
         version = max(living, default=0)
         if living and self._is_empty(folder, living[version]):
@@ -152,8 +152,8 @@ class FileSystemCatalog(FolderNamespaces):
             return False
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
-        """After another engine dropped and made a table, and where a copied folder takes the place of the original, locations come
-        again. So the file is looked at again: the metadata is what was read from there before where uuid and time are."""
+        """A location may be used again: another engine dropped and created a table, or a copied folder replaced the original. So
+        the file is read again. It counts as unchanged if its uuid and time are the known ones."""
         try:
             data = self.io.read(location)
         except FileNotFoundError:
@@ -190,8 +190,8 @@ class FileSystemCatalog(FolderNamespaces):
 
     @staticmethod
     def _check_content(created: Table) -> None:
-        """Prevents a table whose content a drop of another one of its name has deleted, or is deleting. Raises ValidationError, and
-        CatalogUnavailableError, while that lasts."""
+        """Prevents a table whose content is deleted by a drop of another table of its name. Raises ValidationError if the content
+        is gone, CatalogUnavailableError while the drop is running."""
         if not created.metadata.snapshots:
             return
         with nothing_published(f"table {created.name}: whether its content is there cannot be told"):
@@ -204,8 +204,8 @@ class FileSystemCatalog(FolderNamespaces):
                 )
 
     def _withdraw_without_content(self, placed: PlacedVersion, identifier: Identifier) -> None:
-        """The same once the first version is there (see ``staged_content``): take it away again. Raises CommitFailedError,
-        CommitStateUnknownError."""
+        """The same check after the first version exists (see ``staged_content``): if it fails, the version is deleted again. Raises
+        CommitFailedError, CommitStateUnknownError."""
         created = self._table(identifier, placed.metadata, placed.location)
         if not created.metadata.snapshots:
             return
@@ -219,8 +219,8 @@ class FileSystemCatalog(FolderNamespaces):
     def _is_first(
         self, identifier: Identifier, versions: TableVersions, location: str, first: int, metadata: TableMetadata
     ) -> bool:
-        """Create the first version; False where another table of the name was dropped meanwhile: its mark reserves the number for
-        its late writers, so another number is to be taken. Raises AlreadyExistsError."""
+        """Create the first version; False if another table of the name was dropped meanwhile: its mark reserves the number for
+        its late writers, so the caller must take another number. Raises AlreadyExistsError."""
         taken = AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
         data = _encoded(location, metadata)
         try:
@@ -231,7 +231,7 @@ class FileSystemCatalog(FolderNamespaces):
             raise taken from None
         try:
             if versions.has_other_than(metadata.table_uuid):
-                # Another table was made at the same moment: at a name that another codec gives, or above leftovers.
+                # Another table was created at the same moment: its name has another codec's suffix, or is above leftovers.
                 discard_refused_metadata(self.io, location)
                 raise taken
             if versions.first_of_new_table() <= first:
@@ -257,7 +257,7 @@ class FileSystemCatalog(FolderNamespaces):
             )
         self._forbid_copy(identifier, current.location)
         prove_exclusive_creation(self.io, self._root)
-        metadata_suffix(metadata)  # Refuses a codec by which no later version could be named.
+        metadata_suffix(metadata)  # Refuses a codec for which later versions have no name.
         versions = self._versions(identifier)
         version = _version_of(current_location) + 1
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
@@ -279,8 +279,8 @@ class FileSystemCatalog(FolderNamespaces):
         return location
 
     def _check_no_leftover(self, versions: TableVersions, location: str) -> None:
-        """Prevents waiting for ever for a version of a dropped table whose writer died before it took it away. It must not be
-        deleted here: another writer may have taken it away just now, and a third one have committed under the name."""
+        """Prevents endless waiting for a version of a dropped table whose writer died before it deleted it. The version must not be
+        deleted here: its writer may have deleted it just now, and a third writer may have committed under the name."""
         for attempt in range(CREATE_ATTEMPTS):
             if not versions.is_dead(location):
                 return
@@ -292,8 +292,8 @@ class FileSystemCatalog(FolderNamespaces):
             )
 
     def _withdraw(self, placed: PlacedVersion, data: bytes, refusal: str) -> NoReturn:
-        """Take the version away again, unless somebody has built on it meanwhile: its commit did not happen. Raises
-        CommitFailedError; CommitStateUnknownError where that cannot be told."""
+        """Delete the version again, because its commit did not happen, unless another version already builds on it. Raises
+        CommitFailedError; CommitStateUnknownError if this cannot be determined."""
         location, why, stays = placed.location, CommitFailedError(refusal), False
         try:
             if placed.is_left_to_the_drop():
@@ -309,8 +309,8 @@ class FileSystemCatalog(FolderNamespaces):
         raise unknown_creation(location, why) if stays else why
 
     def _write_hint(self, versions: TableVersions, version: int, *, of_new_table: bool = False) -> None:
-        """Best effort: the commit is done, and readers of this package list the versions. A hint that a dropped table left is
-        replaced; so is this one, where the table was dropped and made again by another engine right before it was written."""
+        """Best effort: the commit is done, and readers of this package list the versions. It replaces the hint of a dropped table.
+        If another engine dropped and created the table again right before the write, the new hint is corrected."""
         location = f"{versions.folder}/{HINT}"
         try:
             if of_new_table or (versions.hint() or 0) < version:
@@ -340,10 +340,10 @@ class FileSystemCatalog(FolderNamespaces):
         return found
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
-        """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, for what running
-        jobs have written and not committed (a table of this name may be in the making), and for folders that hold another table.
-        Another one may lie in the metadata folder as well: then only what lies directly there is the table's. However a file is
-        spelled, it is compared by its identity, and comes once."""
+        """The table's files and all other files in its folder. Excluded are the pointers, which ``_forget`` deletes, uncommitted
+        files of running jobs (a table of this name may be under creation), and folders that hold another table. If another table
+        lies in the metadata folder, only the files directly in that folder belong to this table. Files are compared by
+        identity, whatever their spelling, and each is returned once."""
         folder = self._table_folder(table.identifier[1:])
         if is_copy := self._is_copy(table.identifier[1:], table.location):
             log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
@@ -363,13 +363,13 @@ class FileSystemCatalog(FolderNamespaces):
         return (*elsewhere, *directly)
 
     def _own_folders(self, table: Table) -> list[str]:
-        """Where the table's location is not its folder, the folder is a copy: what the metadata names is the original's."""
+        """If the table's location is not its folder, the folder is a copy, and the metadata names files of the original."""
         identifier = table.identifier[1:]
         return [self._table_folder(identifier)] if self._is_copy(identifier, table.location) else folders_of(table)
 
     def _forbid_second_name(self, identifier: Identifier) -> None:
-        """Prevents that the drop of a name that leads to a table by a symbolic link deletes the table, which has a name of its own:
-        that of its folder; outside of the warehouse, that by which its location is recorded."""
+        """Prevents that a drop deletes a table through a symbolic link when the table has its own name: the name of its folder, or,
+        outside the warehouse, the name by which its location is recorded."""
         identity = identity_under(self.io)
         folder, root = (folder_identity(identity, f) for f in (self._table_folder(identifier), self._root))
         own = f"{root}/{'/'.join(identifier)}"
@@ -411,7 +411,8 @@ class FileSystemCatalog(FolderNamespaces):
         )
 
     def _check_new(self, identifier: Identifier) -> None:
-        """Also that no table would lie in the folder of another: jobs on the outer one would not know whose files are there."""
+        """Also checks that no table would lie in the folder of another one: jobs on the outer table could not identify its
+        files."""
         super()._check_new(identifier)
         check_no_pointers(identifier)
         outer = next((name for n in range(1, len(identifier) - 1) if self.table_exists(name := identifier[:n])), None)

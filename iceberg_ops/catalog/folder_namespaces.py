@@ -1,4 +1,4 @@
-"""Namespaces as folders below a warehouse: a folder that is no table's is a namespace, and so are the folders in it."""
+"""Namespaces as folders below a warehouse: a folder that belongs to no table is a namespace, and so are the folders in it."""
 
 from __future__ import annotations
 
@@ -97,15 +97,15 @@ class FolderNamespaces(BaseCatalog):
 
 
 def check_no_pointers(identifier: tuple[str, ...]) -> None:
-    """Raise BadInputError for a name of the files that make the folder around ``metadata`` a table: a namespace would be taken for
-    one, and its tables not be found."""
+    """Raise BadInputError for the name of a version file or hint: with such a name below ``metadata``, a namespace would be taken
+    for a table, and its tables would not be found."""
     if name := next((name for name in identifier if is_pointer(name)), None):
         raise BadInputError(f"name {name!r}: is that of a file by which a filesystem catalog finds a table: give it another name")
 
 
 def _folders_in(folder: str, above: list[str]) -> set[str]:
-    """Names of the folders in ``folder``. A link is left out that leads into, or around, one of the folders ``above`` it, or where
-    another one leads: its tables have a name already, and a circle of links has no end."""
+    """Names of the folders in ``folder``. A link is skipped if it leads into or around one of the folders ``above`` it, or to the
+    target of another link: its tables already have a name, and a circle of links has no end."""
     if not os.path.isdir(folder):
         return set()
     names, known = set[str](), [os.path.realpath(path) for path in above]
@@ -122,7 +122,7 @@ def _folders_in(folder: str, above: list[str]) -> set[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """A link that leads in a circle is none."""
+    """A link that leads in a circle is not a folder."""
     try:
         return entry.is_dir()
     except OSError as e:

@@ -1,4 +1,4 @@
-"""From a catalog's configuration to the catalog. A new kind is one entry in ``_KINDS``, imported only when it is chosen."""
+"""Builds a catalog from its configuration. A new kind is one entry in ``_KINDS``, imported only when it is chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iceberg_ops.io.load import load_file_io
 
 
 def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
-    """Build the catalog; ``io`` overrides what the properties say. Raises OptionError, CatalogUnavailableError."""
+    """Build the catalog; ``io`` overrides the FileIO of the properties. Raises OptionError, CatalogUnavailableError."""
     try:
         build = _KINDS[config.type]
     except KeyError:
@@ -38,7 +38,7 @@ def _io(config: CatalogConfig, io: FileIO | None) -> FileIO:
 
 @contextmanager
 def _needs(config: CatalogConfig, *packages: str) -> Iterator[None]:
-    """Name the extra where one of the packages is not installed. Raises RuntimeMissingError."""
+    """Raises RuntimeMissingError, which names the extra, if one of the packages is not installed."""
     try:
         yield
     except ModuleNotFoundError as e:
@@ -84,7 +84,7 @@ def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:
 
 
 def _rest(config: CatalogConfig, io: FileIO | None) -> Catalog:
-    """What reaches the files is also the server's to say."""
+    """The server also defines properties of the FileIO."""
     with _needs(config, "httpx"):
         from iceberg_ops.catalog.rest.rest_catalog import RestCatalog  # noqa: PLC0415 - a back-end chosen by name
 

@@ -1,6 +1,6 @@
 """The reference catalog: pointers in a dictionary of this process, swapped under a lock.
 
-What every other catalog must do, without anything that could hide it; also what tests build on.
+It shows the behaviour that every other catalog must have, without a store around it. Tests build on it.
 """
 
 from __future__ import annotations

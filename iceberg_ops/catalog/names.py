@@ -1,7 +1,7 @@
-"""Names of tables and namespaces: which may be made, and which can be there at all.
+"""Names of tables and namespaces: which names may be created, and which can exist at all.
 
-By default a table's name becomes the name of its folder, and in a filesystem catalog it is nothing else. So names that a file
-system reads in another way are refused where they are made, in every catalog. Looking one up is no error: there is no such table.
+By default a table's name becomes the name of its folder; in a filesystem catalog it always does. So every catalog refuses to create
+a name that a file system reads in another way. Looking up such a name is no error: there is no such table.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from iceberg_ops.errors import BadInputError
 
 MOST_BYTES = 255
-"""Of one name in UTF-8: what file systems and the columns of the SQL catalog take."""
+"""The limit of one name in UTF-8, in file systems and in the columns of the SQL catalog."""
 
 
 def check_new_names(identifier: tuple[str, ...]) -> None:
-    """Raise BadInputError for a name of a new table or namespace that is no plain name of a folder."""
+    """Raise BadInputError if the name of a new table or namespace is not a plain folder name."""
     for name in identifier:
         if (rule := _broken_rule(name)) is not None:
             shown = repr(name) if len(name) <= 80 else f"{name[:80]!r}…"
@@ -29,7 +29,7 @@ def can_be_stored(identifier: Iterable[str]) -> bool:
 
 
 def are_folders(identifier: Iterable[str]) -> bool:
-    """Whether each name is that of one folder, below the one before."""
+    """Whether each name is the name of exactly one folder, below the one before."""
     return all(
         name not in ("", ".", "..") and "/" not in name and "\0" not in name and (_size(name) or MOST_BYTES + 1) <= MOST_BYTES
         for name in identifier
@@ -37,7 +37,7 @@ def are_folders(identifier: Iterable[str]) -> bool:
 
 
 def shown(identifier: Iterable[str]) -> str:
-    """Names for a message: bytes that are no UTF-8 escaped, so that it can be printed."""
+    """Names for a message: bytes that are not UTF-8 are escaped, so that the message can be printed."""
     return ".".join(identifier).encode(errors="backslashreplace").decode()
 
 
@@ -56,7 +56,7 @@ def _broken_rule(name: str) -> str | None:
 
 
 def _size(name: str) -> int | None:
-    """Bytes in UTF-8; None where the name is no valid Unicode."""
+    """Bytes in UTF-8; None if the name is not valid Unicode."""
     try:
         return len(name.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The error for a table that a catalog does not have, with the tables that may have been meant."""
+"""The error for a table that a catalog does not have; it lists similar tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SHOWN = 10
 
 
 def load_named(catalog: Catalog, identifier: Identifier) -> Table:
-    """The table that somebody named. Raises what ``load_table`` raises; of a table that is not there the message says which tables
-    of its namespace are, or which namespaces."""
+    """The table with the given name. Raises the errors of ``load_table``; if the table does not exist, the message lists the tables
+    of its namespace, or the namespaces."""
     try:
         return catalog.load_table(identifier)
     except NoSuchTableError as e:

@@ -1,20 +1,20 @@
-"""Files that other tables of the catalog own in a folder of one table.
+"""Files in one table's folder that other tables of the catalog own.
 
-Locations of tables may lie in each other: a table put at the root of a warehouse, a ``write.data.path`` that points below another
-table. What lies below such a folder of another table is never this table's to remove; where another table's folder lies around the
-one that is searched, or is the same, every file that it refers to is its own. Folders that a table had before count as well,
-because its files stay there. So it is where another table has imported files from a folder below or around the searched one: an
+Locations of tables may lie in each other: a table at the root of a warehouse, or a ``write.data.path`` that points below another
+table. If another table's folder lies in the searched folder, this table may not delete anything below it. If it lies around the
+searched folder, or is the same, every file that the other table refers to is protected. Former folders of a table count as well,
+because its files stay there. The same holds if another table has imported files from a folder below or around the searched one: an
 import from outside the table's own folders is recorded in the table's properties (``imported_folder_property``), and an import from
-a folder of another table is refused, because that table may be deleting there. Where another table's metadata lies outside all
-folders that are known of it, another engine moved it, and every file that it refers to counts.
+a folder of another table is refused, because that table may be deleting there. If another table's metadata lies outside all its
+known folders, another engine moved it, and every file that it refers to counts.
 
-An import that is under way is not recorded yet. Its lease names the folder, so leases of the other tables count as well; and it
-looks for tables around the folder with its lease in hand. So a table that is made around the folder later finds the lease.
+A running import is not recorded yet. Its lease names the folder, so leases of the other tables count as well. The import looks for
+tables around the folder while it holds its lease, so a table that is created around the folder later finds the lease.
 
-Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs two reads of its
-metadata and a look at its leases, and where it may be renamed meanwhile a third read. In a filesystem catalog every folder of the
-warehouse is looked into, because namespaces do not list all tables there (``warehouse_walk``). A table that cannot be read is an
-error, because its files cannot be identified.
+Every table of the catalog is read, its own namespace first, and only if something would be deleted. Each table costs two reads of
+its metadata and one read of its leases, and a third read of its metadata if it may be renamed meanwhile. In a filesystem catalog
+every folder of the warehouse is read, because namespaces do not list all tables there (``warehouse_walk``). A table that cannot be
+read is an error, because its files cannot be identified.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 _Found = tuple[Table, tuple[str, ...]]
-"""Another table, and folders whose files its jobs are about to commit."""
+"""Another table, and the folders whose files its jobs are about to commit."""
 
 _READ_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What another table has in the searched folder: all below ``folders`` (identities), among them folders from which it is
-    importing right now, and if it lies, or once lay,
-    ``around`` the searched folder, imported files from there, or may have files anywhere, every file it refers to."""
+    """The files of another table in the searched folder. Everything below ``folders`` (identities) is claimed, among them folders
+    from which the table is importing right now. Every file that the table refers to is claimed if the table lies or lay ``around``
+    the searched folder, imported files from there, or may have files anywhere."""
 
     table: Table
     folders: tuple[str, ...]
@@ -76,8 +76,8 @@ def claims_of_others(catalog: Catalog, table: Table, location: str, now_ms: int 
 
 
 def _claim(other: Table, leased: Sequence[str], identity: Identity, searched: str, own: str) -> Claim | None:
-    """``own``: the table's own location. Another table in it that lies, or lay, around the searched folder owns all of that, and so
-    does one that is importing from around it: which of the files is known to its job only."""
+    """``own``: the table's own location. If another table in it lies or lay around the searched folder, it owns the whole folder.
+    So does a table that is importing from around the folder, because only its job knows which files it imports."""
     for folder in (*folders_of(other), *former_folders(other), *imported_folders(other)):
         forbid_relative_record(other.io, folder, other.name)
     folders = [folder_identity(identity, folder) for folder in (*folders_of(other), *former_folders(other))]
@@ -101,8 +101,8 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _was_elsewhere(other: Table, identity: Identity, known: Sequence[str]) -> bool:
-    """Whether the table has metadata outside its known folders: another engine moved it, or it was registered as a copy, and its
-    files may lie anywhere. A former ``write.data.path`` that another engine changed shows in no metadata file."""
+    """Whether the table has metadata outside its known folders: another engine moved it, or it was registered as a copy, so its
+    files may lie anywhere. No metadata file shows a former ``write.data.path`` that another engine changed."""
     metadata = other.metadata
     files = [*metadata_files(other), *(s.manifest_list for s in metadata.snapshots if s.manifest_list is not None)]
     places = {found for file in files if (found := file.rpartition("/")[0])}
@@ -110,11 +110,11 @@ def _was_elsewhere(other: Table, identity: Identity, known: Sequence[str]) -> bo
 
 
 def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) -> Callable[[str], str | None]:
-    """Location -> the name of another table of the catalog that claims it, in ``own_folders``, of which the first is
-    where the table lies; None where none does. Of one that is the same table in another place (a copy, with or without rewritten
-    paths, and its original) all that it refers to counts.
+    """Location -> the name of another table of the catalog that claims it, in ``own_folders``, of which the first is the table's
+    own location; None if no table does. Of the same table in another place (a copy, with or without rewritten paths, and its
+    original) every referenced file counts.
 
-    Raises what ``claims_of_others`` raises, and SharedTableError where another name holds the same table in the same place: it was
+    Raises the errors of ``claims_of_others``, and SharedTableError if another name holds the same table in the same place: it was
     registered twice, or is a copy whose metadata names the files here."""
     identity, links = identity_under(table.io), links_under(table.io)
     own = [folder_identity(identity, folder) for folder in own_folders]
@@ -141,7 +141,7 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
 
 
 def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:
-    """Prevents taking a table's live file for an orphan: a relative location it records names another file in every working folder.
+    """Prevents taking a table's live file for an orphan: a recorded relative location names another file in every working folder.
     Raises UnsupportedError."""
     if not is_absolute_under(io, location):
         raise UnsupportedError(
@@ -151,9 +151,9 @@ def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:
 
 
 def imported_folder_property(table: Table, source: str) -> dict[str, str]:
-    """The property that records an import from the folder ``source``; none where it need not be. Folders of partitions are
-    recorded by the folder that holds them, so that an import of each day does not add a property each day. Not by one that holds a
-    folder of the table as well: none of its own files would ever be deleted."""
+    """The property that records an import from the folder ``source``; empty if no record is needed. Partition folders are recorded
+    by their parent folder, so that a daily import does not add a property each day. A parent folder that also holds a folder of
+    the table is not recorded: then none of the table's own files would ever be deleted."""
     identity = identity_under(table.io)
     own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
     folder = source.rstrip("/") or "/"
@@ -168,17 +168,17 @@ def imported_folder_property(table: Table, source: str) -> dict[str, str]:
 
 
 def forbid_copy(catalog: Catalog, table: Table) -> None:
-    """To be called before a job changes anything. Raises UnsupportedError: see ``KeepsTablesInFolders``."""
+    """Call this before a job changes anything. Raises UnsupportedError: see ``KeepsTablesInFolders``."""
     if isinstance(catalog, KeepsTablesInFolders):
         catalog.forbid_copy(table)
 
 
 def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str) -> None:
-    """Raise UnsupportedError where the folder ``source`` belongs to another table of the catalog: it lies in a folder of one (and
-    not in one of the table's own that lies further in), or holds one. So it is where both tables import from the folder, and one
-    of them is recorded as the owner of what it imported.
+    """Raise UnsupportedError if the folder ``source`` belongs to another table of the catalog: it holds a folder of one, or lies in
+    one (and not in a folder of this table further in). The same holds if both tables import from the folder and one of them is
+    recorded as the owner of its imported files.
 
-    Reads every table of the catalog; raises what ``claims_of_others`` raises.
+    Reads every table of the catalog; raises the errors of ``claims_of_others``.
     """
     identity = identity_under(table.io)
     searched = folder_identity(identity, source)
@@ -198,8 +198,8 @@ def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str
 
 
 def _forbid_import_of_recorded(table: Table, other: Table, source: str, identity: Identity) -> None:
-    """Prevents the import of live files of a table that lay around the folder, or may have files anywhere. What it imported from
-    there itself is no reason: it deletes none of that."""
+    """Prevents the import of live files of a table that lay around the folder, or may have files anywhere. Files that the other
+    table imported from there itself are no reason to refuse: it deletes none of them."""
     searched = folder_identity(identity, source)
     former = [folder_identity(identity, folder) for folder in former_folders(other)]
     imported = [folder_identity(identity, folder) for folder in imported_folders(other)]
@@ -213,7 +213,7 @@ def _forbid_import_of_recorded(table: Table, other: Table, source: str, identity
 
 
 def _forbid_import_of_owned(table: Table, other: Table, source: str, identity: Identity) -> None:
-    """Prevents that one of two tables deletes files of a folder that both have imported from."""
+    """Prevents that one of two tables deletes files of a folder from which both have imported."""
     searched = folder_identity(identity, source)
     if OWNS_IMPORTED_FILES.of(other.properties):
         owner = other
@@ -238,12 +238,12 @@ def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
 
 
 def forbid_second_name(catalog: Catalog, table: Table) -> list[Table]:
-    """The catalog's tables whose folders lie in those of ``table``, or around them. Raises UnsupportedError where the catalog has
-    it under another name, with the same files: jobs on each name would delete what only the other one's snapshots refer to. A copy
-    at another location, with paths of its own, is another table.
+    """The catalog's tables whose folders lie in or around those of ``table``. Raises UnsupportedError if the catalog has the table
+    under another name, with the same files: jobs on each name would delete files that only the other name's snapshots refer to. A
+    copy at another location, with its own paths, is another table.
 
-    Reads every table of the catalog. One that cannot be read is passed over: no job deletes files of it either, and it may be for
-    its damage that the table is registered from an older metadata file."""
+    Reads every table of the catalog. A table that cannot be read is skipped: no job deletes its files either, and the table may be
+    registered from an older metadata file exactly because of its damage."""
     identity = identity_under(table.io)
     place, found = folder_identity(identity, table.location), list[Table]()
     own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
@@ -264,16 +264,16 @@ def forbid_second_name(catalog: Catalog, table: Table) -> list[Table]:
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
-    """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out, and one that was renamed, or whose
-    name another one has now, is not."""
+    """The catalog's other tables, in their current state. A table that was dropped meanwhile is skipped. A table that was renamed,
+    or whose name another table has taken, is not skipped."""
     return (found for found, _ in _of_others(catalog, table, lambda name: _loaded(catalog, name)))
 
 
 def is_under_another_name(catalog: Catalog, table: Table, is_meant: Callable[[Table], bool]) -> bool:
-    """Whether another name of the catalog has a table that ``is_meant``: before a commit counts as refused because the table
-    ``table`` does not have it. What was registered twice may have exchanged its names since, and nothing in its metadata says so.
+    """Whether another name of the catalog has a table that ``is_meant``. Call this before a commit counts as refused because
+    ``table`` does not contain it. Two names of one table may have been exchanged since, and its metadata does not show that.
 
-    Reads every table of the catalog, but for those that cannot be read. Raises CatalogUnavailableError."""
+    Reads every table of the catalog except those that cannot be read. Raises CatalogUnavailableError."""
     if isinstance(catalog, KeepsTablesInFolders):
         return False
     others = _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name))
@@ -281,14 +281,14 @@ def is_under_another_name(catalog: Catalog, table: Table, is_meant: Callable[[Ta
 
 
 def _with_leased_folders(catalog: Catalog, table: Table, now_ms: int | None = None) -> Iterator[_Found]:
-    """The same, with the folders whose files jobs on each table are about to commit."""
+    """The same tables, with the folders whose files jobs on each table are about to commit."""
 
     def leased(other: Table) -> tuple[str, ...]:
         try:
             leases = (lease for lease in active_leases(other, now_ms) if lease.action != REGISTRATION)
             return tuple(folder for lease in leases for folder in lease.folders)
         except UnsupportedError:
-            return ()  # Its location is in a store that this catalog's jobs do not reach.
+            return ()  # Its location is in a store that this catalog's jobs cannot reach.
 
     return _of_others(catalog, table, lambda name: _loaded(catalog, name), leased)
 
@@ -316,16 +316,15 @@ def _of_others(
 ) -> Iterator[_Found]:
     """Each other table, with the folders that its jobs have ``leased``.
 
-    A name may get another table meanwhile: one is renamed, two are swapped, or one takes the place of one that is dropped. So where
-    tables can be renamed, every name is looked at again, that of ``table`` as well, until none has a table that was not found
-    there."""
+    A name may get another table meanwhile: a table is renamed, two are swapped, or one replaces a dropped one. So if tables can be
+    renamed, every name is read again, also the name of ``table``, until no name has a table that was not found under it before."""
     is_renamable = not isinstance(catalog, KeepsTablesInFolders)
     own, holders = table.identifier[1:], dict[Identifier, Table | None]()
 
     def look(name: Identifier) -> tuple[Table | None, _Found | None]:
-        """The table that has the name, and the same with its leased folders where it was not found there before. An import takes
-        its lease before it looks for other tables, and gives it back after its commit: so leases come first, and then the table
-        is read."""
+        """The table of this name, and the same with its leased folders if it was not found under this name before. An import takes
+        its lease before it looks for other tables, and gives it back after its commit. So the leases are read first, then the
+        table."""
         before = load(name)
         if before is None or _is_still(before, holders.get(name)) or (name == own and same_table(table, before)):
             return before, None
@@ -349,13 +348,13 @@ def _of_others(
 
 
 def _is_still(table: Table, holder: Table | None) -> bool:
-    """Whether it is the table that had the name when it was looked at before."""
+    """Whether the name still has the table that it had when it was read before."""
     return holder is not None and same_table(holder, table) and holder.location == table.location
 
 
 def _names(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
-    """Names of tables, where namespaces list them all those of the namespace of ``own`` first; it is not among them where it can be
-    no other table's."""
+    """Names of tables. If namespaces list all tables, those of the namespace of ``own`` come first. ``own`` is not among them if it
+    cannot be another table's name."""
     if isinstance(catalog, KeepsTablesInFolders):
         yield [name for name in catalog.all_tables() if name != own]
         return

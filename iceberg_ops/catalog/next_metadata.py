@@ -1,15 +1,15 @@
-"""The metadata a commit would make, or the reason why it must start again.
+"""Computes the metadata of a commit, or the reason why the commit must be retried.
 
-Beside the requirements a commit carries, four things must hold of the metadata it is applied to, whoever sends it; where they do
-not, the commit was built on older metadata, and a refresh can mend it:
+Besides the requirements of a commit, four conditions must hold for the metadata that it is applied to, whoever sends the commit. If
+one fails, the commit was built on older metadata, and a refresh can repair it:
 
-- a new snapshot's sequence number is above the last one assigned (a commit to another branch may have taken it);
-- a new snapshot's first row id is not below the table's next one (v3);
+- a new snapshot's sequence number is above the last assigned one (a commit to another branch may have taken it);
+- a new snapshot's first row id is not below the table's next row id (v3);
 - the schema and the partition specs of a new snapshot's manifests are in the table (an expiry may have removed them);
 - a removed snapshot is the head of no branch or tag that the same commit leaves in place (a tag made during an expiry survives).
 
-A commit that takes a folder from the table records it. That is done here, and not by whoever stages the change, because only here
-it is known which folders the table had right before.
+A commit that removes a folder from the table records the folder. This is done here, and not where the change is staged, because
+only here the table's folders right before the commit are known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def next_metadata(
     now_ms: int,
     metadata_location: str,
 ) -> TableMetadata:
-    """``current`` with ``updates`` applied; ``current`` itself where they change nothing. Raises CommitFailedError."""
+    """``current`` with ``updates`` applied; ``current`` itself if they change nothing. Raises CommitFailedError."""
     return next_commit(current, requirements, updates, now_ms=now_ms, metadata_location=metadata_location)[0]
 
 
@@ -53,7 +53,7 @@ def next_commit(
     now_ms: int,
     metadata_location: str,
 ) -> tuple[TableMetadata, tuple[TableUpdate, ...]]:
-    """The same, with all updates that make it: those that record folders are among them, for a server that applies updates itself.
+    """The same metadata, with all its updates, including those that record folders: a server applies them itself.
     Raises CommitFailedError."""
     for requirement in requirements:
         requirement.check(current)
@@ -99,7 +99,7 @@ def _check_new_snapshots(current: TableMetadata, updates: Sequence[TableUpdate])
 
 
 def _check_schema_and_specs(updated: TableMetadata, update: AddSnapshot) -> None:
-    """Prevents a snapshot that nobody can read. By id alone they are not known: an id that is free again is given to another."""
+    """Prevents a snapshot that nobody can read. The id alone does not identify a schema or spec: a free id is assigned again."""
     name = f"snapshot {update.snapshot.snapshot_id}"
     for spec in update.specs:
         if updated.specs_by_id.get(spec.spec_id) != spec:

@@ -1,7 +1,7 @@
-"""How far a change of a catalog has come when an error or an interrupt ends it: nothing happened, it is unknown, or it is done.
+"""The outcome of a catalog change that an error or an interrupt ends: not done, unknown, or done.
 
-Whoever reads the error decides by it whether to do the work again, so a bare interrupt, and an error that says that nothing was
-changed, must come from before the change was tried.
+The caller decides by the error whether to do the work again. So a bare interrupt, and an error which says that nothing was changed,
+must come from before the change was tried.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from iceberg_ops.errors import (
 )
 
 Tried = Callable[[str], None]
-"""To be called right before a change is tried, with the place of the metadata that shows it."""
+"""Called right before a change is tried, with the location of the metadata that shows it."""
 
 
 @contextmanager
 def nothing_published(what: str) -> Iterator[None]:
-    """Whatever fails within fails before anything is published, so it is a refusal (``Catalog.commit_table``) and no unknown
-    outcome. An exception that is not of this package becomes a TerminalError: what may pass by itself, stores report as a
+    """Any failure within this context comes before anything is published, so it is a refusal (``Catalog.commit_table``) and not an
+    unknown outcome. An exception from outside this package becomes a TerminalError; stores report a temporary failure as a
     CatalogUnavailableError."""
     try:
         yield
@@ -37,7 +37,7 @@ def nothing_published(what: str) -> Iterator[None]:
 
 
 def unknown_outcome(message: str, why: BaseException | None) -> CommitStateUnknownError:
-    """The error for a change that may have happened; for one that an interrupt ended, it is an interrupt, too."""
+    """The error for a change that may have happened. If an interrupt ended the change, the error is an interrupt, too."""
     return CommitInterruptedError(message) if isinstance(why, KeyboardInterrupt) else CommitStateUnknownError(message)
 
 
@@ -48,8 +48,8 @@ def reason(why: BaseException | None) -> str:
 
 @contextmanager
 def unknown_if_it_fails(unknown: Callable[[BaseException], CommitStateUnknownError]) -> Iterator[None]:
-    """Within, a change that the store makes or refuses, until its answer is dealt with. Errors of this package say themselves what
-    they leave; whatever else ends it (an interrupt, a lack of memory, an error of a driver) leaves an unknown outcome."""
+    """Wraps a change that the store makes or refuses, until its answer is handled. Errors of this package state their outcome
+    themselves. Any other exception (an interrupt, a lack of memory, an error of a driver) leaves an unknown outcome."""
     try:
         yield
     except IcebergOpsError:
@@ -60,7 +60,7 @@ def unknown_if_it_fails(unknown: Callable[[BaseException], CommitStateUnknownErr
 
 @contextmanager
 def unknown_once_tried(what: str) -> Iterator[Tried]:
-    """The same from the first call of the given function on; before it, nothing was changed."""
+    """The same, from the first call of the given function on; before that call nothing was changed."""
     places: list[str] = []
     try:
         yield places.append
@@ -76,7 +76,7 @@ def unknown_once_tried(what: str) -> Iterator[Tried]:
 
 @contextmanager
 def incomplete_if_interrupted(done: str) -> Iterator[None]:
-    """Within, what remains to be done after ``done`` happened: an interrupt says so. Errors pass."""
+    """Wraps the steps that remain after ``done`` has happened: an interrupt says so. Errors pass unchanged."""
     with state_if_interrupted(done) as happened:
         happened()
         yield
@@ -84,9 +84,9 @@ def incomplete_if_interrupted(done: str) -> Iterator[None]:
 
 @contextmanager
 def state_if_interrupted(done: str) -> Iterator[Callable[[], None]]:
-    """Within, a change and what remains to be done after it; calls the given function as soon as the change has happened. From then
-    on an interrupt says ``done``. One that comes later than an error that says what is done, or that nobody knows, says the same.
-    Errors pass."""
+    """Wraps a change and the steps that remain after it; the code within calls the given function as soon as the change has
+    happened. From then on an interrupt says ``done``. An interrupt that follows an error which states the outcome, or an unknown
+    outcome, states the same. Errors pass unchanged."""
     state: list[str] = []
     try:
         yield lambda: state.append(done)
@@ -103,7 +103,7 @@ def state_if_interrupted(done: str) -> Iterator[Callable[[], None]]:
 
 
 def _state_said_before(interrupt: BaseException) -> CommitStateUnknownError | IncompleteError | None:
-    """The error that was on its way when the interrupt came, if it says what state the table is in."""
+    """The pending error when the interrupt came, if it states the table's state."""
     error = interrupt.__context__
     while error is not None and not isinstance(error, CommitStateUnknownError | IncompleteError):
         error = error.__context__
@@ -111,5 +111,5 @@ def _state_said_before(interrupt: BaseException) -> CommitStateUnknownError | In
 
 
 def dropped_in_part(identifier: Identifier) -> str:
-    """What an interrupt says once a table is dropped, and not all of it is deleted."""
+    """The text of an interrupt after a table is dropped, and before all of its files are deleted."""
     return f"table {'.'.join(identifier)} is dropped, but not all of its files and folders are deleted"

@@ -1,8 +1,8 @@
-"""Whether a version that was just created is the table's next one.
+"""Checks whether a version that was just created is the table's next one.
 
-Creating a file exclusively only shows that its name was free. The name may have been freed: the table was dropped, or its versions
-were cleaned away while the writer slept for a hundred commits. So after creating a version its writer looks again, and takes it
-away where it is not in its place.
+Exclusive creation only shows that the name was free. The name may have been freed: the table was dropped, or its versions were
+cleaned up while the writer slept for a hundred commits. So after a writer has created a version it checks the folder again, and
+deletes its version if it is not the next one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PlacedVersion:
     current_location: str
 
     def refusal(self) -> str | None:
-        """Why the version does not count; None where it is the table's. Raises CorruptTableError where neither can be shown."""
+        """Why the version does not count; None if it is the table's. Raises CorruptTableError if neither can be shown."""
         on_top = self._is_on_top_of_current()
         dropped = self.versions.dropped()
         if uuid_key(self.metadata.table_uuid) in dropped:
@@ -47,7 +47,7 @@ class PlacedVersion:
         return None
 
     def is_built_upon(self) -> bool:
-        """Whether somebody took the version for the table's and committed the next one on top of it."""
+        """Whether another writer took the version for the current one and committed the next version on top of it."""
         for name in self.versions.listed().get(self.version + 1, ()):
             later = read_metadata(self.versions.io, f"{self.versions.folder}/{name}")
             if same_uuid(later.table_uuid, self.metadata.table_uuid) and self._logged_by(later) == self.metadata.last_updated_ms:
@@ -55,12 +55,13 @@ class PlacedVersion:
         return False
 
     def is_left_to_the_drop(self) -> bool:
-        """Whether the table was dropped, and the drop deletes this version, or may be about to: then its writer must not."""
+        """Whether the table was dropped and the drop deletes this version, or may be about to: then its writer must not delete
+        it."""
         mark = self.versions.mark_of(self.metadata.table_uuid) if self.metadata.table_uuid else None
         return mark is not None and (mark.names is None or self.location.rpartition("/")[2] in mark.names)
 
     def _is_on_top_of_current(self) -> bool:
-        """Whether the version before this one is there, and still the same table's."""
+        """Whether the previous version exists and still belongs to the same table."""
         try:
             return same_uuid(self.versions.uuid_of(self.current_location.rpartition("/")[2]), self.current.table_uuid)
         except FileNotFoundError:
@@ -73,7 +74,7 @@ class PlacedVersion:
         return {v: left for v, names in above.items() if (left := [n for n in names if self.versions.uuid_of(n) not in dropped])}
 
     def _is_known_to(self, above: Listed) -> bool | None:
-        """Whether the versions above were built on this one; None where that cannot be told."""
+        """Whether the versions above were built on this one; None if this cannot be determined."""
         later = self._read(above, min(above))
         if not same_uuid(later.table_uuid, self.metadata.table_uuid):
             return False
@@ -85,8 +86,8 @@ class PlacedVersion:
         return True if logged is not None and self._was_never_cleaned(above) else None
 
     def _was_never_cleaned(self, above: Listed) -> bool:
-        """Whether no file of this name can have been deleted before, so that the one in the logs is ours. A time stamp alone does
-        not show it: two commits may share a millisecond. A version is cleaned away once it has fallen out of the metadata log."""
+        """Whether no file of this name can have been deleted before, so that the logged file is ours. A time stamp alone does not
+        show it: two commits may share a millisecond. A version is deleted after it has dropped out of the metadata log."""
         newest = max(above)
         if any(version not in above for version in range(self.version + 1, newest)):
             return False
@@ -97,7 +98,7 @@ class PlacedVersion:
         return read_metadata(self.versions.io, f"{self.versions.folder}/{listed[version][0]}")
 
     def _logged_by(self, later: TableMetadata) -> int | None:
-        """When this version was last updated, as the metadata log of a later one says; None where it is not in it."""
+        """When this version was last updated, by the metadata log of a later one; None if the log does not contain it."""
         name = self.location.rpartition("/")[2]
         found = [e.timestamp_ms for e in later.metadata_log if e.metadata_file.rpartition("/")[2] == name]
         return found[-1] if found else None

@@ -1,11 +1,11 @@
-"""Catalogs that keep a pointer per table in a store of their own, and move it by compare-and-swap.
+"""Catalogs that keep one pointer per table in a store of their own, and move it by compare-and-swap.
 
-The next metadata is written under a fresh name, then the pointer is moved from the old location to the new one. Because the new
-location is unique and a pointer never returns to an old one, asking twice for the same swap is safe: it can succeed only once. So a
-store that did not answer is asked again; the same holds for the drop and the rename of a pointer that is at one location. A swap
-counts as refused only where that is certain: the store said so at the first try, it was not reached at any, or the metadata log
-shows another file after the old one, and no other name of the catalog has a table with ours. Whatever else goes wrong once a change
-of the pointer was tried, its outcome is unknown.
+The next metadata is written under a fresh name, then the pointer is moved from the old location to the new one. The new location is
+unique and a pointer never returns to an old one, so it is safe to send the same swap twice: it can succeed only once. So a swap is
+retried if the store does not answer; the same holds for the drop and the rename of a pointer at one location. A swap counts as
+refused only if that is certain: the store refused the first attempt, no attempt reached the store, or the metadata log shows
+another file after the old one and no other name of the catalog has a table with our commit. Any other failure after a pointer
+change was tried is an unknown outcome.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ log = logging.getLogger(__name__)
 
 SWAP_ATTEMPTS = 4
 RENAME_ATTEMPTS = 100
-"""How often a rename begins again because a commit came in between."""
+"""How often a rename restarts because a commit moved the pointer."""
 
 
 class NotAppliedError(CatalogUnavailableError):
-    """The store was not reached, or says itself that it did not make the change."""
+    """The store was not reached, or it reports that it did not make the change."""
 
 
 class RefusedError(TerminalError):
-    """The store says itself that it did not make the change, for a reason that lasts."""
+    """The store reports that it did not make the change, for a lasting reason."""
 
 
 class PointerCatalog(BaseCatalog):
-    """Subclasses keep the pointers; every store call raises CatalogUnavailableError where the store does not answer, and
-    NotAppliedError or RefusedError where it is certain that nothing was changed."""
+    """Subclasses keep the pointers. Every store call raises CatalogUnavailableError if the store does not answer, and
+    NotAppliedError or RefusedError if it is certain that nothing was changed."""
 
     def __init__(
         self,
@@ -82,15 +82,15 @@ class PointerCatalog(BaseCatalog):
 
     @abstractmethod
     def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
-        """Move the pointer if it is at ``expected``; whether it was."""
+        """Move the pointer if it is at ``expected``; returns whether it was."""
 
     @abstractmethod
     def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
-        """Give the pointer the name ``new`` if it is at ``expected``; whether it was. Raises AlreadyExistsError."""
+        """Give the pointer the name ``new`` if it is at ``expected``; returns whether it was. Raises AlreadyExistsError."""
 
     @abstractmethod
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
-        """Remove the pointer if it is at ``expected``; whether it was."""
+        """Remove the pointer if it is at ``expected``; returns whether it was."""
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
         self._check_new(identifier)
@@ -100,7 +100,7 @@ class PointerCatalog(BaseCatalog):
         registered = self._table(identifier, metadata, metadata_location)
         around = forbid_second_name(cast("Catalog", self), registered)
         with announced(registered, around):
-            read_metadata(self.io, metadata_location)  # A drop that has ended in between has taken it away, last of all.
+            read_metadata(self.io, metadata_location)  # A drop that ended in between has deleted this file as its last one.
             with unknown_once_tried(f"registering table {'.'.join(identifier)}") as tried:
                 self._insert(identifier, metadata_location, "registering", tried)
                 return registered
@@ -118,7 +118,7 @@ class PointerCatalog(BaseCatalog):
         )
 
     def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:
-        """False where a commit came in between. Raises AlreadyExistsError, CommitStateUnknownError."""
+        """False if a commit moved the pointer meanwhile. Raises AlreadyExistsError, CommitStateUnknownError."""
         try:
             done, doubt = self._asked(lambda: self._rename_pointer(old, new, location))
         except AlreadyExistsError:
@@ -128,7 +128,7 @@ class PointerCatalog(BaseCatalog):
                 raise _unknown_rename(old, new, location, e) from e
             if is_refused or not self._has_passed(new, location):
                 raise
-            return True  # The first try had happened, and got no answer.
+            return True  # The first attempt had succeeded, but its answer was lost.
         if done or doubt is None:
             return bool(done)
         if self._has_passed(new, location):
@@ -148,9 +148,9 @@ class PointerCatalog(BaseCatalog):
             raise unknown(doubt) from doubt
 
     def _asked(self, change: Callable[[], bool]) -> tuple[bool | None, CatalogUnavailableError | None]:
-        """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer
-        (None: there was none), and the first doubt. With a doubt, no means that it had happened before, or cannot. Raises
-        NotAppliedError, RefusedError."""
+        """Make a change that can happen only once, and retry it if the store does not answer. Returns whether the store says that
+        it happened (None: no answer), and the first doubt. With a doubt, False means that it had happened before, or cannot happen.
+        Raises NotAppliedError, RefusedError."""
         doubt: CatalogUnavailableError | None = None
         not_applied: NotAppliedError | None = None
         for _ in attempts(SWAP_ATTEMPTS, self._sleep):
@@ -169,7 +169,7 @@ class PointerCatalog(BaseCatalog):
         return None, doubt
 
     def _has_passed(self, identifier: Identifier, location: str) -> bool:
-        """Whether the name has the table that was at ``location``; False where that cannot be told."""
+        """Whether the table that now has the name is or was at ``location``; False if this cannot be determined."""
         try:
             found = self._current_location(identifier)
             if found is None or found == location:
@@ -222,8 +222,8 @@ class PointerCatalog(BaseCatalog):
         return location
 
     def _written(self, identifier: Identifier, metadata: TableMetadata, version: int) -> str:
-        """A new metadata file; its location. As long as it is not there the pointer is not touched, so whatever fails here was
-        certainly not committed: raises CatalogUnavailableError, and TerminalError for what does not pass."""
+        """Write a new metadata file; returns its location. The pointer is not touched before the file exists, so a failure here is
+        certainly not a commit: raises CatalogUnavailableError, and TerminalError for a lasting reason."""
         location = new_metadata_location(metadata, version)
         try:
             with nothing_published(f"table {'.'.join(identifier)}: metadata file {location} could not be written"):
@@ -234,7 +234,7 @@ class PointerCatalog(BaseCatalog):
         return location
 
     def _discard(self, location: str) -> None:
-        """Take away what a write left that failed, or that no pointer was moved to, if it left anything."""
+        """Delete the file of a failed write, or a file that no pointer was moved to, if it exists."""
         try:
             discard_refused_metadata(self.io, location)
         except Exception as e:  # noqa: BLE001 - the error before it is the one to see
@@ -258,7 +258,7 @@ class PointerCatalog(BaseCatalog):
         )
 
     def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
-        """Whether the pointer once was at ``new``, now that it is not at ``expected``; None where that cannot be told."""
+        """Whether the pointer once was at ``new``, if it is no longer at ``expected``; None if this cannot be determined."""
         try:
             found = self._current_location(identifier)
             if found is None or found == new:

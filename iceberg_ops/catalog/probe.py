@@ -1,6 +1,6 @@
-"""Whether a catalog, and the store of its tables, do what this package needs of them: step by step, until one fails.
+"""Checks whether a catalog, and the store of its tables, support this package's operations: step by step, until one fails.
 
-Nothing of a table is changed. What is written is one small file with a name of its own, which is taken away again.
+Tables are not changed. The check writes one small file with a unique name, and deletes it again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NAMESPACES_LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``code`` of the error where it failed. A step after one that failed is not tried, and one that has nothing to try is skipped:
-    ``detail`` says why."""
+    """``code`` is that of the error if it failed. Steps after a failed one are not tried, and a step without anything to try is
+    skipped: ``detail`` explains it."""
 
     name: str
     outcome: Literal["ok", "failed", "skipped"]
@@ -38,7 +38,7 @@ class _Skipped(Exception):
 
 
 class _Probe:
-    """What the steps so far have found."""
+    """The results of the steps so far."""
 
     def __init__(self, open_catalog: Callable[[], Catalog], table: Identifier | None, location: str | None) -> None:
         self._open, self._identifier, self._location = open_catalog, table, location
@@ -48,7 +48,7 @@ class _Probe:
         self._written: str | None = None
 
     def steps(self) -> tuple[tuple[str, Callable[[], str]], ...]:
-        """Each gives what it found. Raises IcebergOpsError, OSError, _Skipped."""
+        """Each returns its finding. Raises IcebergOpsError, OSError, _Skipped."""
         return (
             ("reach and authenticate", self._reach),
             ("list namespaces", self._list),
@@ -127,13 +127,13 @@ class _Probe:
         return location
 
     def clean(self) -> None:
-        """Take away what a step wrote and a later one did not come to delete."""
+        """Delete the file that a step wrote and no later step deleted."""
         if self._io is not None and self._written is not None:
             discard_own(self._io, [self._written])
 
 
 def probe(open_catalog: Callable[[], Catalog], *, table: Identifier | None = None, location: str | None = None) -> list[Step]:
-    """What each step found, in their order. ``table`` None: the first that is listed. ``location``: the folder to write to; None:
+    """The result of each step, in order. ``table`` None: the first in the list. ``location``: the folder to write to; None:
     the table's metadata folder."""
     found: list[Step] = []
     probe = _Probe(open_catalog, table, location)

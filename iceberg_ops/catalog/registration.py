@@ -1,10 +1,11 @@
-"""Announcing a table to jobs of other tables that may be about to delete its files.
+"""Announces a new table to jobs of other tables that may be about to delete its files.
 
-The files of a table that its catalog does not have belong to nobody. Where they lie in a folder of another table, or around one, an
-orphan removal of that table looks at all tables of the catalog, and then deletes what none of them claims. A table that is
-registered between the look and the deletion would lose live files. So its folders are put under a lease at the other table first,
-and then no deletion may be running there: a deletion writes its note and then looks for leases. It is the protocol of imports
-(``deletion.notes``). The lease is not given back, because the look at the tables may be hours old: it runs out by itself.
+Files of a table that its catalog does not have belong to nobody. If they lie in a folder of another table, or around one, an orphan
+removal of that table reads all tables of the catalog, and then deletes the files that none of them claims. A table that is
+registered in between would lose live files. So registration first puts a lease for the table's folders at the other table, and then
+checks that no deletion is running there: a deletion writes its note and then reads the leases. Imports use the same protocol
+(``deletion.notes``). The lease is not given back, because the orphan removal may have read the tables hours ago: it expires by
+itself.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from iceberg_ops.table.own_folders import folders_of, former_folders
 from iceberg_ops.table.table import Table
 
 ANNOUNCED_MS = 24 * 3600 * 1000
-"""How long the lease of a registration lasts: an orphan removal may delete for hours what it found before."""
+"""How long the lease of a registration lasts: an orphan removal may run for hours after its listing."""
 
 
 @contextmanager
 def announced(table: Table, others: Sequence[Table]) -> Iterator[None]:
-    """Within, ``table`` may be registered. ``others``: tables of the catalog whose folders lie in its own, or around them.
+    """Within this context, ``table`` may be registered. ``others``: tables of the catalog whose folders lie in or around its own.
 
-    Raises CatalogUnavailableError while files are being deleted, and TerminalError where another table's folder takes no lease."""
+    Raises CatalogUnavailableError while files are being deleted, and TerminalError if no lease can be written to another table's
+    folder."""
     lease = Lease(
         holder=f"register {table.name}",
         snapshot_id=None,
@@ -54,7 +56,7 @@ def announced(table: Table, others: Sequence[Table]) -> Iterator[None]:
 
 
 def _takes(table: Table, other: Table, lease: Lease) -> bool:
-    """Put the lease at the other table; False where no job of this catalog reaches its folder."""
+    """Put the lease at the other table; False if no job of this catalog reaches its folder."""
     try:
         acquire_lease(other, lease)
     except UnsupportedError:

@@ -1,9 +1,9 @@
-"""A table that another catalog has as well, and goes on with (``table.second_lines``): jobs here would delete its files.
+"""Detects a table that a second catalog also commits to (``table.second_lines``): jobs here would delete that catalog's files.
 
-The folder of the current metadata file is listed. Of the metadata files that the table does not know few are read: the highest of
-the other kind of name, and those of its own kind that are above the oldest one of its log, or were written since. There are hardly
-ever any: what commits that failed have left. The other catalog may be behind this one, so that a look above the current file is not
-enough; one that commits more seldom counts its files more slowly.
+The folder of the current metadata file is listed. Only few of the metadata files that the table does not know are read: the highest
+one with the other naming scheme, and those with the table's own scheme that are above the oldest entry of its log, or were written
+since. There are few such files: failed commits left them behind. The second catalog may have fewer commits than this one, so it is
+not enough to check the files above the current one; a catalog that commits less often has lower version numbers.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MOST_LATE = 10
 
 
 def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool = False) -> None:
-    """Raise UnsupportedError where another catalog goes on with the table, and ValidationError where another table has its name by
-    now. ``shares_folder``: also where another table's metadata lies in the same folder, all of which is to be deleted."""
+    """Raise UnsupportedError if another catalog commits to the table, and ValidationError if another table has taken its name.
+    ``shares_folder``: also if another table's metadata lies in the same folder, all of which is to be deleted."""
     counts = isinstance(catalog, KeepsTablesInFolders)
     strays = _strays(table, OwnLine(table, counts=counts), every=shares_folder)
     if not strays:
         return
-    # What was committed here between loading and listing is known to the table as it is now.
+    # The current table knows every commit that this catalog made between loading and listing.
     now = catalog.load_table(table.identifier[1:])
     check_same_table(table, now)
     own = OwnLine(now, counts=counts)
@@ -40,7 +40,7 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
         try:
             state = replace(now, metadata=read_metadata(table.io, location), metadata_location=location)
         except CorruptTableError:
-            continue  # It is gone, or nobody's current one.
+            continue  # The file is gone, or is nobody's current metadata.
         uuid, theirs = now.metadata.table_uuid, state.metadata.table_uuid
         if uuid and same_uuid(uuid, theirs):
             if own.is_left_by(state):
@@ -54,10 +54,10 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
 
 
 def _strays(table: Table, own: OwnLine, *, every: bool) -> list[str]:
-    """Locations of the files to be read, the highest first. ``every``: all of the other kind."""
+    """Locations of the files to read, the highest first. ``every``: all files with the other naming scheme."""
     folder = table.metadata_location.rpartition("/")[0]
     found: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
-    for name in names_in(table.io, folder) if folder else ():  # A table in the making has none.
+    for name in names_in(table.io, folder) if folder else ():  # A table under creation has no folder.
         location, version = f"{folder}/{name}", version_of(name)
         if is_metadata_file(name) and version is not None and not own.has(location):
             found[is_counted(location) == own.counts].append((version, location))
@@ -69,7 +69,7 @@ def _strays(table: Table, own: OwnLine, *, every: bool) -> list[str]:
 
 
 def _late(table: Table, own: OwnLine, folder: str, others: set[str]) -> list[str]:
-    """The last of ``others`` that were written since the oldest file of the own log."""
+    """The latest of ``others`` that were written after the oldest file of the table's log."""
     if not others:
         return []
     since = own.since_ms - _CLOCKS_MS

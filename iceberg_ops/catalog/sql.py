@@ -1,7 +1,8 @@
-"""A catalog in a SQL database, laid out as Iceberg's JDBC catalog (V1): Iceberg Java and pyiceberg work on the same database.
+"""A catalog in a SQL database, with the layout of Iceberg's JDBC catalog (V1): Iceberg Java and pyiceberg can use the same
+database.
 
 The commit is one conditional UPDATE on ``metadata_location``. Every other change is a single statement too, so autocommit is
-all the transaction handling there is, on every database.
+sufficient as transaction handling, on every database.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from iceberg_ops.io.file_io import FileIO
 log = logging.getLogger(__name__)
 
 EXISTS = {"exists": "true"}
-"""What a namespace without properties of its own is recorded as (Java and pyiceberg do the same)."""
+"""The record of a namespace without properties (Java and pyiceberg write the same)."""
 
 
 class SqlCatalog(PointerCatalog):
@@ -146,7 +147,7 @@ class SqlCatalog(PointerCatalog):
 
     @contextmanager
     def _looked_for(self, what: str, happened: Callable[[], bool]) -> Iterator[None]:
-        """A change of a namespace; where the database does not answer, what it brings about is looked for once."""
+        """Wraps a change of a namespace. If the database does not answer, ``happened`` checks once whether the change was made."""
 
         def unknown(e: BaseException) -> CommitStateUnknownError:
             return unknown_outcome(f"{what} got no answer: {reason(e)}; look whether catalog {self.name} lists it", e)
@@ -184,7 +185,7 @@ class SqlCatalog(PointerCatalog):
         return any(known == name or known.startswith(name + ".") for known in self._known_namespaces())
 
     def _known_namespaces(self) -> set[str]:
-        """Namespaces on record, and those that only tables name."""
+        """Namespaces with a record, and those that occur only in names of tables."""
         queries = (
             select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name),
             select(TABLES.c.table_namespace).where(TABLES.c.catalog_name == self.name),
@@ -203,7 +204,7 @@ class SqlCatalog(PointerCatalog):
         )
 
     def _is_table(self) -> ColumnElement[bool]:
-        """Views share the table in V1; a row without a type is a table."""
+        """Views are in the same database table in V1; a row without a type is an Iceberg table."""
         if not self._typed:
             return TABLES.c.table_name.is_not(None)
         return or_(TABLES.c.iceberg_type == TABLE_TYPE, TABLES.c.iceberg_type.is_(None))

@@ -1,8 +1,8 @@
-"""What an error of a SQL database says of the statement that met it.
+"""Decides from an error of a SQL database whether the statement had an effect.
 
-A statement of this catalog is a transaction by itself. A server that answers it with an error has rolled it back, and says by
-SQLSTATE why; so has sqlite, by its result code. Only where the answer is that the connection, or the server, is lost, or that the
-server does not know itself, the statement may have had its effect.
+Each statement of this catalog is a transaction. A server that answers a statement with an error has rolled it back, and gives the
+reason as SQLSTATE; sqlite gives a result code. The statement may have had an effect only if the error says that the connection or
+the server is lost, or that the server does not know the result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 
 _SQLITE_PRIMARY = 0xFF
-"""The bits of sqlite's error code that tell the kind; the others tell more of it."""
+"""The bits of sqlite's error code that hold the kind; the others hold details."""
 _SQLITE_NOT_APPLIED = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -26,16 +26,16 @@ _SQLITE_NOT_APPLIED = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
-"""What passes by itself, or once somebody made room or gave a right."""
+"""Temporary errors, and errors that end when somebody frees space or grants a right."""
 _IN_DOUBT = ("08", "40003", "57P", "58", "XX", "F0")
-"""Beginnings of SQLSTATEs: connection lost, completion unknown, the server is shut down, its system or itself failed."""
+"""Beginnings of SQLSTATEs: connection lost, completion unknown, the server was shut down, its system or the server itself
+failed."""
 _LASTING = ("0A", "22", "26", "28", "34", "3D", "3F", "42", "44")
-"""What the statement, its values, or the role's rights are the reason of: no other try helps."""
+"""Errors caused by the statement, its values, or the role's rights: a retry does not help."""
 
 
 def error_of(catalog: str, e: DBAPIError) -> IcebergOpsError:
-    """NotAppliedError or RefusedError where the statement certainly had no effect, and CatalogUnavailableError where that is not
-    known."""
+    """NotAppliedError or RefusedError if the statement certainly had no effect, CatalogUnavailableError if this is not known."""
     message = f"catalog {catalog}: {' '.join(str(e.orig or e).split())}"
     if getattr(e.orig, "sqlite_errorcode", 0) & _SQLITE_PRIMARY in _SQLITE_NOT_APPLIED:
         return NotAppliedError(message)
@@ -48,8 +48,8 @@ def error_of(catalog: str, e: DBAPIError) -> IcebergOpsError:
 
 
 def _sqlstate(error: BaseException | None) -> str | None:
-    """As psycopg, psycopg2 and pg8000 have it: the last calls nearly every error of the server a ProgrammingError, and has what the
-    server said as its argument."""
+    """The SQLSTATE as psycopg, psycopg2 and pg8000 give it. pg8000 raises ProgrammingError for nearly every server error, with the
+    server's fields as its argument."""
     said = error.args[0] if error is not None and error.args else None
     state = (
         getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or (said.get("C") if isinstance(said, dict) else None)

@@ -1,6 +1,6 @@
-"""The two tables of Iceberg's JDBC catalog, schema V1, as Iceberg Java and pyiceberg make them.
+"""The two tables of Iceberg's JDBC catalog, schema V1, as Iceberg Java and pyiceberg create them.
 
-A database made by an older Java (V0) has no ``iceberg_type`` column; it is used as it is and never altered.
+A database created by an older Java (V0) has no ``iceberg_type`` column; it is used as it is and never altered.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ NAMESPACE_PROPERTIES = Table(
 def open_engine(uri: str) -> Engine:
     """An engine in autocommit: every statement of this catalog is atomic by itself.
 
-    sqlite waits for a lock instead of failing, and gets a connection per use, so that processes and threads never share one.
-    Raises OptionError for a URI that is wrong, RuntimeMissingError for a database driver that is not installed. Neither shows the
+    sqlite waits for a lock instead of failing, and gets one connection per use, so that processes and threads never share one.
+    Raises OptionError for a wrong URI, RuntimeMissingError for a database driver that is not installed. Neither shows the
     URI, because it may hold a password.
     """
     url = _parse(uri)
@@ -74,7 +74,7 @@ def _parse(uri: str) -> URL:
     except Exception:  # noqa: BLE001 - SQLAlchemy has no common class for this, and its messages quote the URI
         raise OptionError(_FORM) from None
     if url.get_backend_name() != "sqlite" and "@" in f"{url.host or ''}{url.database or ''}":
-        # The end of a password that has an @: the driver's error would print it as an unknown host or database.
+        # The password contains an @: the driver's error would print its end as an unknown host or database.
         raise OptionError(_FORM)
     return url
 
@@ -96,9 +96,9 @@ def _create(url: URL, **options: Any) -> Engine:
 
 
 def create_missing_tables(engine: Engine) -> bool:
-    """Create what is missing; whether tables have a type column (V1). Where both tables are there nothing is asked of the database
-    but to look: a role without the right to create tables works on them, and so does a server that only reads. Several processes
-    may do this at once: of two that create one table some databases refuse the slower one, which then finds it."""
+    """Create the missing tables; returns whether they have a type column (V1). If both tables exist, the database is only read:
+    this works for a role without the right to create tables, and on a read-only server. Several processes may do this at once: if
+    two create one table, some databases refuse the slower one, which then finds the table."""
     with engine.connect() as connection:
         for table in (TABLES, NAMESPACE_PROPERTIES):
             if inspect(connection).has_table(table.name):

@@ -1,7 +1,7 @@
-"""A catalog in which one table does not exist yet, and comes to be with the first commit to it.
+"""A catalog in which one table does not exist yet; the first commit to the table creates it.
 
-Operations are written for tables that are there. Seen through this, a staged table is one: what is committed to it creates it,
-content and all, in one step of the catalog. Whoever dies before has left files, and no table.
+Operations expect an existing table. Through this catalog a staged table looks like one: the first commit creates it together with
+its content, in one step of the catalog. A process that dies before that leaves files, and no table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iceberg_ops.table.table import Table
 
 
 class CatalogWithStagedTable:
-    """``inner`` with ``staged`` (of its ``stage_table``); everything else is passed on."""
+    """``inner`` plus the table ``staged`` (from its ``stage_table``); all other calls are passed on."""
 
     def __init__(self, inner: Catalog, staged: Table) -> None:
         self._inner = inner
@@ -33,7 +33,7 @@ class CatalogWithStagedTable:
         return self._inner.io
 
     def load_table(self, identifier: Identifier) -> Table:
-        """The table as it is; the staged one as long as there is none of its name."""
+        """The current table; the staged one as long as no table has its name."""
         try:
             return self._inner.load_table(identifier)
         except NoSuchTableError:
@@ -42,7 +42,7 @@ class CatalogWithStagedTable:
             return self._staged
 
     def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
-        """Create the staged table with ``updates`` in it; a table that is there is committed to. Raises AlreadyExistsError."""
+        """Create the staged table with ``updates`` in it, or commit to an existing table. Raises AlreadyExistsError."""
         if table is self._staged:
             return self._inner.commit_table(table, (AssertCreate(),), updates)
         return self._inner.commit_table(table, requirements, updates)

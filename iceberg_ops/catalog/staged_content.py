@@ -1,11 +1,11 @@
-"""Whether the content with which a table is to be created is still there.
+"""Checks whether the content of a table that is being created still exists.
 
-In a filesystem catalog a table is its folder. The files of one that is created with content lie there before its first version, and
-a drop deletes whatever lies in the folder. If somebody else makes a table of the same name in between and drops it, that content is
-gone, or is about to go, though the name is free again.
+In a filesystem catalog a table is its folder. If a table is created with content, its files lie in the folder before its first
+version, and a drop deletes everything in the folder. If another process creates and drops a table of the same name in between, the
+content is gone, or is about to be deleted, although the name is free again.
 
-A drop leaves its note before its mark, and no first version is accepted before the mark (``filesystem``). So whoever looks after
-its first version is accepted sees the note, or the drop has ended and what it deleted is missing."""
+A drop writes its note before its mark, and no first version is accepted before the mark (``filesystem``). So a check after the
+first version is accepted sees the note, or the drop has ended and its deleted files are missing."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from iceberg_ops.table.table import Table
 
 
 def running_drop(created: Table) -> str | None:
-    """Why the content may be deleted any moment; None where it may not."""
+    """Why the content may be deleted at any moment; None if it cannot be."""
     if (note := running_deletion_at(created.io, created.location)) is None:
         return None
     return f"another table of the name is being dropped, with all files in {created.location} (note {note.location})"
 
 
 def lost_content(created: Table) -> str | None:
-    """What is missing of the files that ``created`` refers to in its own folders; None where all are there. Each is looked at in
-    the store: that a manifest was read before proves nothing."""
+    """Which of the files that ``created`` refers to in its own folders are missing; None if all exist. Each file is looked up in
+    the store: an earlier read of a manifest proves nothing."""
     io, identity = created.io, identity_under(created.io)
     own = [folder_identity(identity, folder) for folder in folders_of(created)]
     try:

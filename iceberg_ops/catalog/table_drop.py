@@ -1,7 +1,7 @@
-"""Forgetting a table of a filesystem catalog: the mark, then its version files.
+"""Drops a table of a filesystem catalog: first the mark, then its version files.
 
-The mark is the drop: from that moment no reader finds the table, and no writer can bring it back (``versions``). So once it was
-tried, the drop is done or its outcome is unknown. Steps that a store does not answer are asked again."""
+The mark is the drop: from that moment no reader finds the table, and no writer can restore it (``versions``). So once the mark was
+tried, the drop is done or its outcome is unknown. Steps that a store does not answer are retried."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class TableDrop:
     creation: FileCreation
 
     def forget(self, location: str) -> None:
-        """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
-        files, the current one last, and the hint, for readers that do not know of marks.
+        """Mark the table as dropped: from that moment no reader finds it, and no writer can restore it. Then delete its version
+        files, the current one last, and the hint, for readers that do not know marks.
 
         Raises NoSuchTableError, CommitFailedError (nothing was changed), and CommitStateUnknownError, also for an interrupt."""
         versions, name = self.versions, ".".join(self.identifier)
@@ -64,7 +64,7 @@ class TableDrop:
             self._delete(own)
 
     def _own_names(self, uuid: str, current: int, mine: frozenset[str]) -> list[str]:
-        """Names of the table's files among the versions ``mine``, the current one last, and of the hint where no other table of the
+        """Names of the table's files among the versions ``mine``, the current one last, and of the hint if no other table of the
         name needs it."""
         owners = self._asked(self.versions.owners)
         dropped = self._asked(self.versions.dropped)
@@ -72,8 +72,8 @@ class TableDrop:
         return [*own, *([HINT] if set(owners.values()) <= {uuid, None, *dropped} else [])]
 
     def _delete(self, names: Sequence[str]) -> None:
-        """Delete what the marked table has in the folder of versions. Versions from before it had its uuid go first, and alone:
-        they count as dropped only as long as the next one is there."""
+        """Delete the files of the marked table in the folder of versions. Versions from before the table had its uuid are deleted
+        first and separately: they count as dropped only as long as the next version exists."""
         try:
             early = [n for n in names if version_of(n) is not None and not self._has_uuid(n)]
             failures = self._deleted(early)
@@ -85,8 +85,8 @@ class TableDrop:
             log.warning("table %s is dropped, but %s stays: %s", ".".join(self.identifier), failure.location, failure.reason)
 
     def _delete_without_mark(self, names: Sequence[str]) -> None:
-        """The same for a table without a uuid, which has no mark: it is dropped once its current version is gone. That one goes
-        after the others, so that no older state of the table is ever its current one."""
+        """The same for a table without a uuid, which has no mark: it is dropped once its current version is gone. The current
+        version is deleted last, so that no older state of the table ever becomes current."""
         versions = [name for name in names if name != HINT]
         for step in (versions[:-1], versions[-1:], [name for name in names if name == HINT]):
             try:
@@ -97,7 +97,7 @@ class TableDrop:
                 raise self._maybe_half_dropped(f"{failure.location}: {failure.reason}", None)
 
     def _maybe_half_dropped(self, what: str, why: BaseException | None) -> CommitStateUnknownError:
-        """The error for a table without a mark of which versions may be deleted."""
+        """The error for a table without a mark, some of whose versions may be deleted."""
         return unknown_outcome(
             f"table {'.'.join(self.identifier)} may be half dropped: {what}; it has no uuid, so it is dropped if no version file "
             f"is left in {self.versions.folder}. If the catalog has the table still, drop it again",
@@ -114,8 +114,9 @@ class TableDrop:
             return True
 
     def _mark(self, uuid: str, current: int) -> None:
-        """Mark the table as dropped. A store that does not answer is asked again, and a mark that is there then is this one: the
-        table was not dropped right before. Raises NoSuchTableError (somebody else dropped it), CommitStateUnknownError."""
+        """Mark the table as dropped. If the store does not answer, the mark is tried again. A mark that exists then is this drop's,
+        because the table was not dropped right before. Raises NoSuchTableError (another process dropped it),
+        CommitStateUnknownError."""
         versions = self.versions
         mark = DropMark(max(versions.listed(), default=current) + 1)
         doubt: Exception | None = None
@@ -127,7 +128,7 @@ class TableDrop:
                     raise self._no_table()
                 except NoSuchTableError:
                     raise
-                except Exception as e:  # after any error the mark may be there
+                except Exception as e:  # after any error the mark may exist
                     if doubt is None and (refusal := self.creation.refusal(versions.mark_place(uuid), e)) is not None:
                         raise refusal from e
                     doubt = doubt or e
@@ -139,15 +140,15 @@ class TableDrop:
 
     @staticmethod
     def _list_in_mark(versions: TableVersions, uuid: str, current: int) -> frozenset[str]:
-        """Mark the table once more, with the version files that are there when it no longer counts; their names. Writers that find
-        their own among them leave it to the drop."""
+        """Mark the table once more, with the names of the version files that exist when it no longer counts; returns these names.
+        A writer that finds its own file among them leaves it to the drop."""
         names = _names(versions)
         highest = max((version_of(name) or 0 for name in names), default=current)
         versions.mark_dropped(uuid, DropMark(highest + 1, names), again=True)
         return names
 
     def _asked(self, question: Callable[[], T]) -> T:
-        """The answer of a store that may have to be asked again, to a question whose repetition changes nothing."""
+        """The answer of the store to a call that is retried; repeating the call changes nothing."""
         for attempt in attempts(CREATE_ATTEMPTS, self.creation.sleep):
             try:
                 return question()
@@ -161,7 +162,7 @@ class TableDrop:
         return NoSuchTableError(f"catalog {self.catalog} has no table {'.'.join(self.identifier)}")
 
     def _half_dropped(self, uuid: str, why: BaseException | None) -> CommitStateUnknownError:
-        """The error for a mark that was tried, and a drop that ended for the reason ``why``."""
+        """The error for a mark that was tried, in a drop that ended because of ``why``."""
         return unknown_outcome(
             f"the drop of table {'.'.join(self.identifier)} got no answer: {reason(why)}; the table is dropped if there is a mark "
             f"{self.versions.mark_place(uuid)}. No file of it was deleted: to drop it with its files then, delete the mark before "

@@ -1,17 +1,17 @@
-"""The versions of one table of a filesystem catalog, and which of them belong to a table that was dropped.
+"""The versions of one table of a filesystem catalog, and which of them belong to a dropped table.
 
 A version is a file ``v<N>.metadata.json`` in the table's metadata folder. The current one is the highest, found by listing names.
 
-A drop deletes those files, and then nothing keeps a writer that is late from creating the next one: it would bring the dropped
-table back, or hide a new table of the same name. So a drop first leaves a mark: a small file, named by the table's uuid, outside
-the table's folder (``<warehouse>/.iceberg-ops/<namespace>/<name>/.dropped/<uuid>``). From then on a version of that uuid does not
-count, however late it comes. The mark holds the highest version that may still come, and a new table of the name begins above it,
-so that no version number is used twice.
+A drop deletes those files, and then nothing prevents a late writer from creating the next one: it would restore the dropped table,
+or hide a new table of the same name. So a drop first writes a mark: a small file, named by the table's uuid, outside the table's
+folder (``<warehouse>/.iceberg-ops/<namespace>/<name>/.dropped/<uuid>``). From then on a version of that uuid does not count,
+however late it is created. The mark holds the highest version that may still be created, and a new table of the name starts above
+it, so that no version number is used twice.
 
-Commits rely on names that are taken staying taken. Whoever looks at a version and then deletes it by name may delete another one
-that took the name in between. So a version of a dropped table has one deleter at most: the drop, for the names that its mark lists;
-the version's own writer, for a name that the finished mark does not list; nobody else. What neither of them could delete stays, and
-does not count.
+Commits rely on the rule that a taken name stays taken. A process that reads a version and then deletes it by name may delete
+another one that took the name in between. So a version of a dropped table has at most one deleter: the drop, for the names that its
+mark lists; the version's own writer, for a name that the finished mark does not list; nobody else. A version that neither of them
+could delete stays, and does not count.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from iceberg_ops.table.stored_files import failure_of
 
 HINT = "version-hint.text"
 LOOKS = 4
-"""How often a folder is listed while files vanish between their listing and their reading."""
+"""How often a folder is listed if files vanish between listing and reading."""
 
 _VERSION_FILE = re.compile(r"v(\d+)(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
 
 Listed = dict[int, list[str]]
-"""Version -> names of its files, as a rule one."""
+"""Version -> names of its files, normally one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropMark:
-    """What a drop has left of its table. ``last``: the highest version that a writer of the table may still create. ``names``: the
-    version files that were there when the table no longer counted, which the drop deletes; None before the drop has listed them."""
+    """The record of a drop. ``last``: the highest version that a writer of the table may still create. ``names``: the version files
+    that existed when the table no longer counted, which the drop deletes; None before the drop has listed them."""
 
     last: int
     names: frozenset[str] | None = None
@@ -52,7 +52,7 @@ class DropMark:
 
 @dataclass(frozen=True, slots=True)
 class TableVersions:
-    """The versions in ``folder``; ``marks`` is where drops of tables of this name are marked."""
+    """The versions in ``folder``; ``marks`` is the folder of the marks of dropped tables of this name."""
 
     io: FileIO
     folder: str
@@ -71,9 +71,9 @@ class TableVersions:
         return frozenset(uuid_key(unquote(name)) for name in names_in(self.io, self.marks) if not is_temporary(name))
 
     def living(self) -> Listed:
-        """The version files without those on top of them that belong to a dropped table: the highest one is current."""
+        """The version files without the topmost ones that belong to a dropped table: the highest remaining one is current."""
         for _ in range(LOOKS):
-            # Marks are listed after versions: a drop leaves its mark before it deletes a version.
+            # Marks are listed after versions: a drop writes its mark before it deletes a version.
             found = self.listed()
             if not found or not (dropped := self.dropped()):
                 return found
@@ -84,10 +84,10 @@ class TableVersions:
         raise CorruptTableError(f"{self.folder}: version files vanish while they are read")
 
     def newest(self) -> str | None:
-        """Location of the current version's file; None where there is no table. Raises CorruptTableError where the hint knows a
-        higher one, or two files have its number."""
+        """Location of the current version's file; None if there is no table. Raises CorruptTableError if the hint names a higher
+        version, or if two files have its number."""
         for _ in range(LOOKS):
-            # The hint is read first: versions only grow. One that changes meanwhile belongs to a table that was made just now.
+            # The hint is read first: versions only grow. If it changes meanwhile, it belongs to a table that was created just now.
             hint = self.hint()
             versions = self.living()
             if not versions:
@@ -112,11 +112,11 @@ class TableVersions:
         return f"{self.folder}/{names[0]}"
 
     def hint(self) -> int | None:
-        """What ``version-hint.text`` says; None where it is missing, no file, or no number of a version."""
+        """The content of ``version-hint.text``; None if it is missing, not a file, or not a version number."""
         try:
             return hinted_version(self.io.read(f"{self.folder}/{HINT}"))
         except OSError:
-            return None  # Whatever is the matter with it: a folder, a link in a circle, no permission.
+            return None  # Any failure counts as no hint: a folder, a circular link, no permission.
 
     def uuid_of(self, name: str) -> str:
         """The key of the uuid (``uuid_key``) of the table that the version file belongs to. Raises FileNotFoundError,
@@ -131,8 +131,8 @@ class TableVersions:
         return uuid_key(metadata_head_from_json(data, location).table_uuid)
 
     def mark_dropped(self, uuid: str, mark: DropMark, *, again: bool = False) -> bool:
-        """From now on no version of the table counts. False where it was marked before, by somebody else. ``again``: by the caller,
-        who knows more now."""
+        """From now on no version of the table counts. False if another process marked it before. ``again``: the caller itself
+        marked it and now has more information."""
         lines = (str(mark.last), *sorted(mark.names or ()))
         try:
             self.io.write(self.mark_place(uuid), "".join(f"{line}\n" for line in lines).encode(), overwrite=again)
@@ -141,7 +141,7 @@ class TableVersions:
         return True
 
     def mark_of(self, uuid: str) -> DropMark | None:
-        """The mark of a dropped table; None where it was not dropped."""
+        """The mark of a dropped table; None if it was not dropped."""
         try:
             last, *names = self.io.read(self.mark_place(uuid)).decode("utf-8", "replace").splitlines() or ("",)
         except FileNotFoundError:
@@ -149,11 +149,11 @@ class TableVersions:
         return DropMark(count_of(last) or 0, frozenset(names) or None)
 
     def last_of_dropped(self) -> int:
-        """The highest version that a dropped table of this name had, or may still get; 0 where there is none."""
+        """The highest version that a dropped table of this name had, or may still get; 0 if there is none."""
         return max((mark.last for uuid in self.dropped() if (mark := self.mark_of(uuid)) is not None), default=0)
 
     def first_of_new_table(self) -> int:
-        """A version above everything that dropped tables of this name have left, or that a late writer of them may still create."""
+        """A version above everything that dropped tables of this name have left, or that their late writers may still create."""
         last = self.last_of_dropped()
         highest = max((version_of(location) or 0 for location in self.dead()), default=0)
         return (last if highest <= last else highest + 1) + 1
@@ -170,14 +170,14 @@ class TableVersions:
         return [f"{self.folder}/{name}" for name, owner in self.owners().items() if owner in dropped]
 
     def dropped_owners(self) -> tuple[str, ...]:
-        """Keys of the uuids of dropped tables of which versions are there, that of the highest version first."""
+        """Keys of the uuids of dropped tables that still have version files, the owner of the highest version first."""
         if not (dropped := self.dropped()):
             return ()
         return tuple(dict.fromkeys(owner for owner in reversed(self.owners().values()) if owner in dropped and owner))
 
     def owners(self) -> dict[str, str | None]:
         """Version file -> key of its table's uuid, lowest version first; None for a file that cannot be read, empty for a table
-        without a uuid. A vanished one is left out. A v1 table may get its uuid late: its versions before that are its own, too."""
+        without a uuid. A vanished file is skipped. A v1 table may get its uuid late: its earlier versions belong to it, too."""
         found: dict[str, str | None] = {}
         above: list[str] = []
         for _, names in sorted(self.listed().items(), reverse=True):
@@ -202,19 +202,19 @@ class TableVersions:
             return False
 
     def _uuid_of_later(self, name: str, above: Sequence[str], owners: Mapping[str, str | None]) -> str:
-        """The uuid that the table of a version without one got later; empty where none of the files ``above`` was built on it."""
+        """The uuid that the table of a version without one got later; empty if none of the files ``above`` was built on it."""
         return next((owner for later in above if (owner := owners.get(later)) and self._was_built_on(later, name)), "")
 
     def _was_built_on(self, later: str, name: str) -> bool:
-        """Whether the metadata log of a later version has the version, as it was last updated; or its snapshots, where versions in
-        between are gone."""
+        """Whether the metadata log of a later version contains this version with its update time. If versions in between are gone,
+        the snapshots are compared instead."""
         early = read_metadata(self.io, f"{self.folder}/{name}")
         late = read_metadata(self.io, f"{self.folder}/{later}")
         logged = (e.timestamp_ms for e in late.metadata_log if e.metadata_file.rpartition("/")[2] == name)
         return early.last_updated_ms in logged or share_a_snapshot(early, late)
 
     def mark_place(self, uuid: str) -> str:
-        """Where the drop of the table is marked."""
+        """Location of the mark of a drop of the table."""
         return f"{self.marks}/{quote(uuid_key(uuid), safe='')}"
 
     def _without(self, found: Listed, dropped: frozenset[str]) -> Listed:
@@ -228,7 +228,7 @@ class TableVersions:
         return left
 
     def _is_dead(self, name: str, above: Sequence[str], dropped: frozenset[str]) -> bool:
-        """``above``: dead files of the next version. A file that cannot be read is not dead: whoever loads it gets the error."""
+        """``above``: dead files of the next version. A file that cannot be read is not dead: loading it raises the error."""
         try:
             return (self.uuid_of(name) or self._uuid_of_later(name, above, dict.fromkeys(above, "dead"))) in {*dropped, "dead"}
         except CorruptTableError:
@@ -236,11 +236,11 @@ class TableVersions:
 
 
 def version_of(location: str) -> int | None:
-    """The version of a metadata file by its name; None for another file."""
+    """The version of a metadata file by its name; None for any other file."""
     m = _VERSION_FILE.fullmatch(location.rpartition("/")[2])
     return count_of(m[1]) if m else None
 
 
 def is_pointer(location: str) -> bool:
-    """Whether a file is a version or the hint: what makes a folder a table."""
+    """Whether a file is a version or the hint: such a file makes a folder a table."""
     return location.rpartition("/")[2] == HINT or version_of(location) is not None

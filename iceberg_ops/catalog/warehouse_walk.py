@@ -1,12 +1,11 @@
-"""Every table of a warehouse, found by its folders.
+"""Finds every table of a warehouse by its folders.
 
-Namespaces list fewer tables than there are: another engine may put a table right below the warehouse, into the folder of another
-table, or under a name that begins with a dot. Each of them loads by its name, and its files may lie anywhere. So whoever must know
-all tables looks into every folder, also into those of data: one listing of names for each folder, no look at a file.
+Namespaces do not list every table: another engine may put a table right below the warehouse, into the folder of another table, or
+under a name that begins with a dot. Each of them can be loaded by its name, and its files may lie anywhere. So a job that must know
+all tables reads every folder, also data folders: one listing of names per folder, and no file is opened.
 
-Symbolic links to folders are followed after everything else, and each folder is visited once: a table that two names lead to is
-found by the one without a link. A link that leads around the place where it lies is left out, as where namespaces are listed:
-behind it is the rest of the disk.
+Symbolic links to folders are followed last, and each folder is visited once: a table with two names is found by the one without a
+link. A link to a folder around its own place is skipped, as in the listing of namespaces: behind it is the rest of the disk.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from iceberg_ops.io.local import subfolders
 from iceberg_ops.io.locations import is_within
 
 METADATA = "metadata"
-"""Name of the folder that makes the one around it a table's."""
+"""The name of the subfolder that makes a folder a table."""
 _LISTED_AT_ONCE = 8
 
 
 def folders_with_metadata(io: FileIO, warehouse: str) -> Iterator[Identifier]:
-    """Names of the folders, from below ``warehouse`` on, that hold a folder of metadata; () for the warehouse itself.
+    """Names of the folders, relative to ``warehouse``, that hold a folder of metadata; () for the warehouse itself.
 
     Raises UnsupportedError for a folder that cannot be listed, because a table may lie in it, and CatalogUnavailableError."""
     local = io.local_path(warehouse)
@@ -36,7 +35,7 @@ def folders_with_metadata(io: FileIO, warehouse: str) -> Iterator[Identifier]:
 
 
 def _listed(io: FileIO, warehouse: str) -> Iterator[Identifier]:
-    """In a store without folders."""
+    """The same in a store without folders."""
     start, found = len(warehouse) + 1, dict[Identifier, None]()
     for info in io.list_prefix(warehouse):
         parts = info.location[start:].split("/")[:-1]
@@ -46,7 +45,7 @@ def _listed(io: FileIO, warehouse: str) -> Iterator[Identifier]:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """``path`` has no links in it. ``roots``: the warehouse, and where the links on the way here lead."""
+    """``path`` has no links in it. ``roots``: the warehouse, and the targets of the links on the path."""
 
     names: Identifier
     path: str
@@ -77,7 +76,7 @@ def _behind(link: _Folder) -> _Folder:
 
 
 def _is_new(folder: _Folder, visited: set[str]) -> bool:
-    """Whether the folder is to be visited; it is remembered then."""
+    """Whether the folder must be visited; it is remembered then."""
     leads_around = any(is_within(root, folder.path) for root in folder.roots if root != folder.path)
     if folder.path in visited or leads_around:
         return False

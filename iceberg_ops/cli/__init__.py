@@ -1,1 +1,2 @@
-"""The command line, ``iceberg-ops``: arguments in, documents and exit codes out. No rules of the format live here."""
+"""The command line, ``iceberg-ops``: it reads arguments and returns documents and exit codes. It contains no rules of the
+format."""

@@ -8,7 +8,7 @@ from iceberg_ops.config.actions import ACTIONS, Action
 
 
 class ActionCommand(click.Command):
-    """``plan`` and ``run``: with an action beside it, ``--help`` is about that action."""
+    """``plan`` and ``run``: if an action is given, ``--help`` describes that action."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         named = next((found for word in args if (found := ACTIONS.get(word.replace("-", "_"))) is not None), None)
@@ -27,14 +27,14 @@ class ActionCommand(click.Command):
 
 
 class RowCommand(click.Command):
-    """A command that is an action itself: ``--help`` ends with the action's options."""
+    """A command that is itself an action: ``--help`` ends with the action's options."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_options(formatter, ACTIONS[str(self.name)])
 
 
 def write_options(formatter: click.HelpFormatter, action: Action) -> None:
-    """The section of an action's options; none for an action that has none."""
+    """The section of an action's options; empty for an action without options."""
     if action.options:
         with formatter.section("Options of the job, each as --option KEY=VALUE"):
             formatter.write_dl([(option.name, f"{option.meaning} [default: {option.default}]") for option in action.options])

@@ -1,4 +1,4 @@
-"""Ages as people write them: ``30d``, ``12h``, ``15m``, ``10s``, ``500ms``."""
+"""Ages in people's notation: ``30d``, ``12h``, ``15m``, ``10s``, ``500ms``."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def parse_age(text: str | None) -> int | None:
 
 
 def age_text(ms: int) -> str:
-    """Milliseconds as ``parse_age`` takes them, in the largest unit up to days that is exact."""
+    """Milliseconds in the form of ``parse_age``, in the largest exact unit up to days."""
     return next(f"{ms // size}{unit}" for unit, size in _SIZES.items() if ms % size == 0)

@@ -10,9 +10,9 @@
     WRITE ORDERED BY a DESC NULLS LAST, bucket(4, b) | WRITE UNORDERED               SET IDENTIFIER FIELDS a, b
     SET TBLPROPERTIES ('k' = 'v')                                                    UNSET TBLPROPERTIES ('k')
 
-Columns are named as they are before the call, whatever else the same call renames, in partition and sort steps as well; there a
-name that no column has before the call may be one that the call gives. What the format allows is decided in ``iceberg_ops.spec``;
-only words are read here.
+Columns have their names from before the call, even if the same call renames them, also in partition and sort steps; there, a
+name that no column has before the call may be one that the call gives. ``iceberg_ops.spec`` decides what the format allows;
+this module only parses.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from iceberg_ops.spec.types import MISSING
 
 FORMAT_VERSION = "format-version"
 Names = Callable[[str], str]
-"""From the name of a column in a step to its name after the call."""
+"""Converts the name of a column in a step to its name after the call."""
 
 
 @dataclass(slots=True)
 class Alterations:
-    """What the steps ask for, in order: calls on the two evolutions, a new sort order (None: as it is), properties. Partition and
-    sort steps are applied to the changed schema, and so need the names that columns have in it."""
+    """The requests of the steps, in order: calls on the two evolutions, a new sort order (None: unchanged), properties. Partition
+    and sort steps are applied to the changed schema, so they need the column names in that schema."""
 
     schema: list[Callable[[SchemaEvolution], object]] = field(default_factory=list)
     spec: list[Callable[[SpecEvolution, Names], object]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Alterations:
 
 
 def parse_alterations(texts: Sequence[str]) -> Alterations:
-    """Raises OptionError that shows the step and the place."""
+    """Raises OptionError that shows the step and the position."""
     found = Alterations()
     for text in texts:
         tokens = Tokens(text)
@@ -162,7 +162,7 @@ def _replace_partition(tokens: Tokens, found: Alterations) -> None:
 
 
 def _remove(evolution: SpecEvolution, dropped: TransformTerm, names: Names) -> SpecEvolution:
-    """A plain name is a partition field's name first, and only then a column."""
+    """A plain name is first looked up as a partition field, then as a column."""
     fields, column = {f.name for f in evolution.spec.fields}, names(dropped.source)
     is_column = evolution.schema.find(column, case_sensitive=False) is not None
     if dropped.transform.is_identity and (dropped.source in fields or not is_column):

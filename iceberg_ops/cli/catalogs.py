@@ -1,4 +1,4 @@
-"""``iceberg-ops ls``, ``drop``, ``rename`` and ``namespace``: what is in a catalog, and under which name."""
+"""``iceberg-ops ls``, ``drop``, ``rename`` and ``namespace``: the content of a catalog, and its names."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def _catalogs() -> list[dict[str, str]]:
 
 
 def _within(catalog: Catalog, namespace: tuple[str, ...], recursive: bool) -> Iterator[dict[str, str]]:
-    """Namespaces and tables right below ``namespace``; with ``recursive`` those below its namespaces, each after its namespace."""
+    """Namespaces and tables directly below ``namespace``; with ``recursive`` also those below its namespaces, each after its
+    namespace."""
     for found in catalog.list_namespaces(namespace):
         yield {"type": "namespace", "name": _name(catalog, found)}
         if recursive:
@@ -79,7 +80,7 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
         return
     if purge and not yes:
         _ask_to_purge(target)
-        check_same_table(table, catalog.load_table(table.identifier[1:]))  # another may have taken its name meanwhile
+        check_same_table(table, catalog.load_table(table.identifier[1:]))  # another table may have taken its name meanwhile
     found = catalog.drop_table(table.identifier[1:], purge=purge)
     undo = ["iceberg-ops", "register", target, table.metadata_location]
     with output_of_done_work():
@@ -104,7 +105,7 @@ def _ask_to_purge(target: str) -> None:
 
 
 def _drop_unread(target: str, why: CorruptTableError, as_json: bool) -> None:
-    """Drop a table whose metadata file cannot be read: then nothing brings it back."""
+    """Drop a table whose metadata file cannot be read; it cannot be restored."""
     catalog, identifier = find_catalog_of(target)
     catalog.drop_table(identifier)
     with output_of_done_work():
@@ -176,7 +177,7 @@ def namespace(place: str, create: bool, properties: tuple[str, ...], drops: bool
 
 
 def _namespace_of(place: str) -> tuple[Catalog, tuple[str, ...]]:
-    """The catalog, and the namespace in it; of a catalog alone the empty one. Raises OptionError, NoSuchNamespaceError for a name
+    """The catalog, and the namespace in it; for only a catalog the empty one. Raises OptionError, NoSuchNamespaceError for a name
     with an empty part."""
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.catalog.load import load_catalog

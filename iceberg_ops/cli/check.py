@@ -1,6 +1,6 @@
-"""``iceberg-ops check``: is everything that a table refers to there, and does it add up?
+"""``iceberg-ops check``: checks that everything a table refers to exists, and that its counts add up.
 
-Exit code 0 when no rule that readers rely on is broken (warnings are listed but pass), 1 otherwise.
+Exit code 0 if no rule that readers rely on is broken (warnings are listed but do not fail), 1 otherwise.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 
 def _consequences(target: str, damage: Damage, metadata: TableMetadata, *, whole: bool) -> Iterator[str]:
-    """What of the table does not read, and what does. ``whole``: every snapshot was checked."""
+    """Which parts of the table cannot be read, and which can. ``whole``: every snapshot was checked."""
     if not damage.snapshot_ids:
         return
     of = "".join(f", {metadata.refs[name].type} {name}" for name in damage.refs)

@@ -1,7 +1,7 @@
 """The output of a child process, read until the child has ended.
 
-The end of the output may never come: a process that the child left behind (a daemon, an agent that Spark's environment file
-starts) holds it open as long as it lives. What was written before the child ended is still read.
+The end of the output may never come: a process that the child left behind (a daemon, or an agent that Spark's environment file
+starts) holds it open as long as it lives. Output that was written before the child ended is still read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 _POLL_MS = 200
 _PIPE_BYTES = 65_536
-"""What a pipe holds at most where the system does not say it."""
+"""The assumed capacity of a pipe if the system does not report it."""
 
 
 def output_until(over: threading.Event, descriptor: int) -> io.BufferedReader:
-    """What the pipe ``descriptor`` gives until its last writer closes it, or until ``over`` is set, the child has ended; then what
-    is in the pipe already. A read that a signal interrupts may be tried again."""
+    """The output of the pipe ``descriptor`` until its last writer closes it, or until ``over`` is set because the child has ended;
+    then the rest that is already in the pipe. A read that a signal interrupts may be retried."""
     return io.BufferedReader(_UntilOver(descriptor, over))
 
 
@@ -49,9 +49,9 @@ class _UntilOver(io.RawIOBase):
 
 
 def _capacity(descriptor: int) -> int:
-    """What the pipe holds at most, in bytes, and so what may have been written, and not yet read, when the child ended. A child may
-    have made its pipe larger."""
-    size_of_pipe = getattr(fcntl, "F_GETPIPE_SZ", None)  # Linux alone has it
+    """The capacity of the pipe in bytes, which is the most unread output when the child has ended. A child may have made its pipe
+    larger."""
+    size_of_pipe = getattr(fcntl, "F_GETPIPE_SZ", None)  # only Linux has it
     if size_of_pipe is None:
         return _PIPE_BYTES
     return fcntl.fcntl(descriptor, size_of_pipe)

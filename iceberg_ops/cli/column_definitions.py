@@ -1,6 +1,6 @@
-"""Columns, types, partition terms and sort keys as people write them: Spark SQL's words, Iceberg's where Spark has none.
+"""Columns, types, partition terms and sort keys as people write them: in Spark SQL's syntax, or Iceberg's if Spark has none.
 
-``timestamp`` is Spark's, which is Iceberg's timestamptz; ``timestamp_ntz`` is Iceberg's timestamp. Field ids given here are
+``timestamp`` is Spark's, which is Iceberg's timestamptz; ``timestamp_ntz`` is Iceberg's timestamp. Field ids assigned here are
 placeholders that the metadata builder replaces.
 """
 
@@ -40,7 +40,7 @@ _TIME_TRANSFORMS = {"year": "year", "years": "year", "month": "month", "months":
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
     """``name type [NOT NULL] [DEFAULT literal] [COMMENT 'text']``; ``default`` is the literal's SQL text. ``parent``: the full name
-    of the struct that the column is placed in, None for the table."""
+    of the struct that contains the column, None for the table."""
 
     name: str
     type: IcebergType
@@ -64,7 +64,7 @@ class TransformTerm:
 
     @property
     def field_name(self) -> str:
-        """The given name, or the one the reference implementation gives in CREATE TABLE."""
+        """The given name, or the name that the reference implementation uses in CREATE TABLE."""
         suffix = {"identity": "", "truncate": "_trunc"}.get(self.transform.name, f"_{self.transform.name}")
         return self.name or self.source + suffix
 
@@ -97,7 +97,7 @@ def parse_sort_keys(text: str) -> list[SortKey]:
 
 
 def finished(tokens: Tokens, value: T) -> T:
-    """The value, after making sure that nothing follows it."""
+    """The value, after a check that nothing follows it."""
     tokens.end()
     return value
 
@@ -130,7 +130,7 @@ def _definition(tokens: Tokens, name: str, ids: count[int]) -> ColumnDefinition:
 
 
 def data_type(tokens: Tokens, ids: count[int] | None = None) -> IcebergType:
-    """One type. Raises OptionError for an unknown one, and for one that is nested deeper than Parquet files are read."""
+    """Raises OptionError for an unknown type, and for one nested deeper than Parquet readers support."""
     ids = ids or count(1)
     if tokens.depth > MOST_LEVELS:
         raise OptionError(f"{tokens.source[:60]!r}...: types are nested more than {MOST_LEVELS} deep")
@@ -229,7 +229,7 @@ def _transform_of(tokens: Tokens, name: str) -> TransformTerm:
 
 
 def sort_key(tokens: Tokens) -> SortKey:
-    """A term with its direction and null order; nulls come first ascending and last descending unless said otherwise."""
+    """A term with its direction and null order; by default nulls come first ascending and last descending."""
     found = term(tokens)
     descending = tokens.take("DESC")
     if not descending:

@@ -1,7 +1,7 @@
-"""What a shell offers after the Tab key: tables of the configured catalogs, actions, topics, and options (click's own).
+"""Shell completion for the Tab key: tables of the configured catalogs, actions, topics, and options (click's own).
 
-A name without a dot stands for catalogs; where only one begins so, its tables are offered at once. A shell has no place for an
-error: what cannot be listed is not offered.
+A name without a dot completes to catalogs; if only one matches, its tables are offered at once. A shell cannot show an
+error: names that cannot be listed are not offered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from iceberg_ops.errors import IcebergOpsError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST = 1000
-"""Names that are offered: nobody reads more, and a large catalog takes long."""
+"""The most names that are offered: nobody reads more, and listing a large catalog takes long."""
 
 
 def table_argument(command: F) -> F:
@@ -26,7 +26,7 @@ def table_argument(command: F) -> F:
 
 
 def tables(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Tables whose full names begin so, or catalogs; paths where it begins as one."""
+    """Tables whose full names begin with the text, or catalogs; paths if it begins like one."""
     if begun.startswith(("/", ".", "~")) or "/" in begun:
         return [CompletionItem(begun, type="file")]
     try:
@@ -36,12 +36,12 @@ def tables(_: click.Context, __: click.Parameter, begun: str) -> list[Completion
 
 
 def one_of(names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Those of ``names`` that begin as what is typed."""
+    """Those of ``names`` that begin with the typed text."""
     return lambda _, __, begun: [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 def actions_or_tables(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The first of two arguments, which come in either order; behind an action there are only tables."""
+    """The first of two arguments, in either order; after an action only tables are offered."""
     from iceberg_ops.config.actions import ACTIONS
 
     actions = [] if parameter.name == "target" and "." not in str(context.params.get("action")) else [*ACTIONS]

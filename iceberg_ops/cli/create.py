@@ -69,7 +69,7 @@ def create(
 
 
 def check_properties(given: Mapping[str, str], schema: Schema) -> None:
-    """Raise OptionError for a value that a table property does not take; say on standard error which keys nobody will read."""
+    """Raise OptionError for an invalid table property; warn on standard error about keys that nobody will read."""
     from iceberg_ops.config.known_properties import check_values, unread
 
     check_values(given)
@@ -101,7 +101,7 @@ def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) ->
 
 
 def schema_of_file(path: str, identifier: str | None = None) -> Schema:
-    """The columns of a Parquet file, or an Iceberg schema in JSON. Raises OptionError where the file is neither."""
+    """The columns of a Parquet file, or an Iceberg schema in JSON. Raises OptionError if the file is neither."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

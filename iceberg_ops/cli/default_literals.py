@@ -1,6 +1,6 @@
-"""DEFAULT of a column definition: a SQL literal as a canonical value of the column's type.
+"""DEFAULT of a column definition: converts a SQL literal to a canonical value of the column's type.
 
-The rule: the column must hold the literal as it is written, so ``DEFAULT 1.005`` is no decimal(9, 2) and ``DEFAULT 3e9`` no int. A
+The rule: the column must hold the literal exactly, so ``DEFAULT 1.005`` is invalid for decimal(9, 2) and ``DEFAULT 3e9`` for int. A
 number for a float or double column becomes the nearest one, because almost no decimal is exactly a float.
 """
 
@@ -17,7 +17,7 @@ _NUMERIC = frozenset({"int", "long", "float", "double", "decimal", "string"})
 
 
 def literal_of(text: str, type_: IcebergType) -> Any:
-    """The value, None for NULL. Raises OptionError for what is no literal of ``type_``."""
+    """The value, None for NULL. Raises OptionError for text that is not a literal of ``type_``."""
     from iceberg_ops.expressions.predicates import Literal
     from iceberg_ops.expressions.where_literals import Null, constant
     from iceberg_ops.expressions.where_parser import parse_condition

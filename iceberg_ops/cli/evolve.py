@@ -64,7 +64,7 @@ def evolve(
 
 
 def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = False) -> tuple[list[Operation], TableMetadata]:
-    """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
+    """The operations to commit, and the resulting metadata of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
     from iceberg_ops.cli.create import check_properties, order_of
     from iceberg_ops.commit.operations.metadata_updates import (
@@ -125,8 +125,8 @@ def _as_they_are(name: str) -> str:
 
 
 def _names_after(columns: SchemaEvolution, evolved: Schema) -> Names:
-    """From what partition and sort steps call a column to its name in ``evolved``. A name that the evolution does not know stays:
-    the call may give it."""
+    """Converts the column names in partition and sort steps to their names in ``evolved``. A name that the evolution does not know
+    is unchanged: the call may give it to a column."""
 
     def name_after(name: str) -> str:
         try:

@@ -3,4 +3,4 @@
 WORK_FOUND = 2
 """A plan found work."""
 STOPPED = 130
-"""Ctrl-C, and nothing was changed: 128 and the number of the signal, as a shell says it."""
+"""Ctrl-C, and nothing was changed: 128 plus the number of the signal, as in a shell."""

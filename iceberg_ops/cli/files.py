@@ -1,4 +1,4 @@
-"""``iceberg-ops files``: the data files that a scan reads, each with its deletes and what remains of the filter."""
+"""``iceberg-ops files``: the data files that a scan reads, each with its deletes and its residual filter."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _say_what_rules_out_no_file(found: ScanPlan) -> None:
 
 
 def task_document(plan: ScanPlan, task: FileScanTask) -> dict[str, Any]:
-    """One task as JSON. The filter that remains is in Iceberg's expression JSON; true: every live row matches."""
+    """One task as JSON. The residual filter is in Iceberg's expression JSON; true: every live row matches."""
     from iceberg_ops.expressions.json import expression_to_json
     from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 

@@ -1,6 +1,6 @@
-"""``iceberg-ops health``: for each table what every maintenance action would find, and why something is due or not.
+"""``iceberg-ops health``: for each table the result of every maintenance action's dry run, and why an action is due or not.
 
-It is the sum of dry runs: what it calls due is what ``run`` would do with the same options.
+It consists of dry runs: an action is due if ``run`` would find work with the same options.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iceberg_ops.config.report import ActionReport
 
 _Verdict = tuple[dict[str, Any], IcebergOpsError | None]
-"""A line of the answer, and the error where there is no answer."""
+"""A row of the result, and the error if there is no result."""
 
 
 @click.command()
@@ -54,7 +54,7 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    """One table is named above its rows, which leaves room for the reasons."""
+    """A single table is named above its rows, which leaves space for the reasons."""
     tables = list(dict.fromkeys(row["table"] for row in rows))
     if len(tables) == 1:
         rows = [{name: value for name, value in row.items() if name != "table"} for row in rows]
@@ -73,7 +73,7 @@ def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) 
 
 
 def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any]]]:
-    """What to ask: a step's name, and the fields of its job."""
+    """The dry runs: a step's name, and the fields of its job."""
     from iceberg_ops.config.actions import MAINTENANCE_ACTIONS
 
     if policy_file is None:
@@ -95,7 +95,7 @@ def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str,
     try:
         report = _dry_run(target, job, locations)
     except (ValidationError, UnsupportedError) as e:
-        # What the table forbids (gc.enabled, a shared location) is an answer, and would be the same every night.
+        # A refusal by the table itself (gc.enabled, a shared location) is a result, and would be the same every night.
         return {**row, "verdict": "refused", "why": _shown(e)}, None
     except IcebergOpsError as e:
         return {**row, "verdict": "unknown", "why": _shown(e)}, e
@@ -122,7 +122,7 @@ def _dry_run(target: str, job: dict[str, Any], locations: tuple[str, ...]) -> Ac
 
 
 def _why(report: ActionReport) -> str:
-    """The first reasons of the plan, or the steps' findings."""
+    """The first reasons of the plan, or the findings of the steps."""
     reasons = list(dict.fromkeys(group.reason for group in report.groups)) or list(
         dict.fromkeys(skipped.reason for skipped in report.skipped)
     )

@@ -1,7 +1,7 @@
-"""``iceberg-ops import`` and ``iceberg-ops register``: data that is there already becomes a table, and nothing is copied.
+"""``iceberg-ops import`` and ``iceberg-ops register``: existing data becomes a table, and nothing is copied.
 
-``import`` makes a table over the Parquet files of a folder (Iceberg: the ``snapshot`` and ``migrate`` procedures); files into a
-table that exists are ``run add_files``. ``register`` takes a metadata file into a catalog.
+``import`` creates a table over the Parquet files of a folder (Iceberg: the ``snapshot`` and ``migrate`` procedures); to import
+files into an existing table, use ``run add_files``. ``register`` adds a metadata file to a catalog.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``iceberg-ops inspect``: what the metadata of a table says."""
+"""``iceberg-ops inspect``: shows the metadata of a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUMMARY = {
     "removed": summary_keys.DELETED_DATA_FILES,
     "deletes added": summary_keys.ADDED_DELETE_FILES,
 }
-"""What of a snapshot's summary is shown, by the title of its column."""
+"""The shown keys of a snapshot's summary, by the title of the column."""
 _COLUMNS = {
     "manifests": {
         "path": "path",
@@ -44,7 +44,7 @@ _COLUMNS = {
         "snapshot_id": "snapshot",
     },
 }
-"""What is shown of wide topics, by the name people see."""
+"""The shown columns of wide topics, by their displayed names."""
 TOPICS = ("snapshots", "refs", "history", "manifests", "files", "partitions", "schema", "properties", "metadata")
 
 
@@ -82,7 +82,8 @@ def inspect(
 
 
 def _for_people(topic: str, rows: list[dict[str, Any]], location: str) -> list[dict[str, Any]]:
-    """What fits a line (``--json`` has all): what matters most first, times to the second, files by their path below the table."""
+    """The columns that fit a line (``--json`` has all): the most important first, times to the second, files relative to the
+    table."""
     if topic == "snapshots":
         return [_snapshot(row) for row in rows]
     if topic == "refs":
@@ -127,12 +128,12 @@ def _age(ms: int | None) -> str | None:
 
 
 def _short_time(text: str) -> str:
-    """An ISO time of UTC to the second."""
+    """An ISO time in UTC, to the second."""
     return text[:19].replace("T", " ")
 
 
 def _short(location: str, value: Any) -> Any:
-    """A path below the table's location without it, and a partition as one writes it."""
+    """A path relative to the table's location, and a partition in its usual notation."""
     if isinstance(value, dict):
         return partition_text(value)
     return value.removeprefix(f"{location.rstrip('/')}/") if isinstance(value, str) else value

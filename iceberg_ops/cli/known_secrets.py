@@ -1,7 +1,7 @@
-"""The secrets that a command line knows: those of the configured catalogs, and of the job that it has read or was given.
+"""The secrets known to a command line: those of the configured catalogs, and of its job.
 
-A driver or a library may put them into its message in a form that no pattern finds. Each document is read once: a job spec may
-come from a pipe, which has nothing to give a second time, and log lines must not read files.
+A driver or a library may put them into its message in a form that no pattern detects. Each document is read once: a job spec may
+come from a pipe, which cannot be read a second time, and log lines must not read files.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _of_jobs: set[str] = set()
 
 
 def begin() -> None:
-    """A command line begins: nothing is known of the one before, where a process runs several."""
+    """Start a command line: nothing is known from the one before, if a process runs several."""
     _of_jobs.clear()
     _of_catalogs.cache_clear()
 
 
 def learn(secrets: Iterable[str]) -> None:
-    """Secrets of a job spec that was just read, or of a job from options."""
+    """Add secrets of a job spec that was just read, or of a job from options."""
     _of_jobs.update(secrets)
 
 
@@ -32,7 +32,7 @@ def known_secrets() -> tuple[str, ...]:
 
 @cache
 def _of_catalogs() -> frozenset[str]:
-    """A document that cannot be read has none that anything could have been done with."""
+    """A document that cannot be read has no secrets, because nothing could have used it."""
     from iceberg_ops.catalog.configuration import read_catalogs
     from iceberg_ops.config.secrets import secrets_of
     from iceberg_ops.errors import OptionError

@@ -1,13 +1,13 @@
-"""The entry point of ``iceberg-ops``: finds the command, turns errors into one line, sets the exit code.
+"""The entry point of ``iceberg-ops``: finds the command, converts errors to one line, sets the exit code.
 
-Each command lives in a module of its own that is imported only when it runs: a new command is one row of ``COMMANDS``. This module
+Each command is in its own module, which is imported only when it runs: a new command is one row of ``COMMANDS``. This module
 imports nothing heavy, because every call pays for it.
 
 Exit codes: 0 done, or nothing to do; 2 a plan found work; 1 an error, 130 a Ctrl-C, both with exactly one line ``error: CODE:
-message`` on standard error. ``--debug`` adds the traceback. Where standard output cannot be written, a command that changes tables
+message`` on standard error. ``--debug`` adds the traceback. If standard output cannot be written, a command that changes tables
 keeps its code and adds a line ``warning: ...``; one that only reads ends with 1.
 
-Blank arguments are errors: a shell variable without a value leaves them.
+Blank arguments are errors: they come from shell variables without a value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from iceberg_ops.errors import CORRECT, IcebergOpsError, next_step_after
 
 
 class Registered(NamedTuple):
-    """Where a command is (module, attribute), its line of help, and whether it changes tables, known without importing it."""
+    """The place of a command (module, attribute), its help line, and whether it changes tables, known without importing it."""
 
     module: str
     attribute: str
@@ -84,11 +84,11 @@ COMMANDS: dict[str, Registered] = {
 
 
 _ONLY_SHOW = frozenset({"--dry-run", "--help", "-h"})
-"""Options with which no command changes anything."""
+"""With these options no command changes anything."""
 
 
 class _Ended(Exception):
-    """Carries an exception of a command past click, which takes every Ctrl-C for its own and every broken pipe for success."""
+    """Carries an exception of a command past click, which handles every Ctrl-C itself and treats every broken pipe as success."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class _Ended(Exception):
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when called."""
+    """A group whose commands are imported when they are called."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -153,8 +153,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _with_output(arguments: Sequence[str], code: int) -> int:
-    """The exit code of a command that ended with ``code``. Of one that changes tables it stays, whatever became of its output,
-    because it says what was done; one that only shows something, a dry run or help too, has failed where its output is lost."""
+    """The exit code of a command that ended with ``code``. A command that changes tables keeps it even if its output is lost,
+    because it says what was done. A command that only shows something (also a dry run or help) fails if its output is lost."""
     name = next((a for a in arguments if not a.startswith("-")), "")
     found = COMMANDS.get(name)
     only_shown = code == WORK_FOUND or not _ONLY_SHOW.isdisjoint(arguments) or is_only_shown()
@@ -170,7 +170,7 @@ def _with_output(arguments: Sequence[str], code: int) -> int:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Raise OptionError for an argument that is blank, or no UTF-8 (Python reads it as lone surrogates)."""
+    """Raise OptionError for an argument that is blank, or not UTF-8 (Python reads it as lone surrogates)."""
     before = ""
     for argument in arguments:
         option, equals, value = argument.partition("=")
@@ -182,7 +182,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
 
 
 def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
-    """One line for an error. An interrupt whose commit may have happened is an unknown outcome first."""
+    """One line for an error. An interrupt whose commit may have happened is reported as an unknown outcome."""
     if isinstance(error, IcebergOpsError):
         return _fail(error.code, str(error), debug, next_step=next_step_after(error))
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
@@ -220,7 +220,7 @@ def main() -> None:
     keep_pandas_out()
     hide_in_logs(known_secrets)
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # of libraries, about themselves: standard error is for what happened
+        warnings.simplefilter("ignore")  # warnings of libraries about themselves: standard error is for events of the command
     with lasting_output():
         code = run(sys.argv[1:])
     sys.exit(code)

@@ -1,8 +1,8 @@
-"""``iceberg-ops plan`` and ``iceberg-ops run``: maintenance from the command line, through the same jobs as every other host.
+"""``iceberg-ops plan`` and ``iceberg-ops run``: maintenance from the command line, with the same jobs as on every other host.
 
-``plan`` is the dry run: it exits with 2 when it found work. ``run`` takes an action and a table, or a whole job spec document. Row
-operations (append, overwrite, delete, update, merge, upsert) run in this process, or on Spark where they need it; update and merge
-from a job spec, the others from one or from a source given here.
+``plan`` is the dry run: it exits with 2 if it found work. ``run`` takes an action and a table, or a complete job spec document. Row
+operations (append, overwrite, delete, update, merge, upsert) run in this process, or on Spark if they need it; update and merge
+take a job spec, the others a job spec or a source given in options.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _job_options(command: F) -> F:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Actions with what each is for, a line each, which click leaves as they are."""
+    """Actions with their purpose, one per line; click does not re-wrap the lines."""
     width = max(map(len, TABLE_ACTIONS))
     return "\n".join(("\b", *(f"  {name.ljust(width)}  {ACTIONS[name].purpose}" for name in names)))
 
@@ -97,7 +97,7 @@ def plan(
 def _plan_and_show(
     action: str, target: str, options: dict[str, str], as_json: bool, *, locations: tuple[str, ...] = (), **more: Any
 ) -> int:
-    """The dry run of an action, also on a table that is given by its path."""
+    """The dry run of an action, also for a table given by its path."""
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
 
@@ -154,7 +154,7 @@ def run(
 
 
 def action_and_table(first: str, second: str) -> tuple[str, str]:
-    """ACTION and TABLE, in whichever order they were given. An action's words may be joined by ``-``, too.
+    """ACTION and TABLE, in either order. The words of an action may also be joined by ``-``.
     Raises OptionError."""
     action, table = (second, first) if not _is_action(first) and _is_action(second) else (first, second)
     if not _is_action(action):
@@ -167,7 +167,7 @@ def _is_action(name: str) -> bool:
 
 
 def job_for(action: str, table: str, catalog: dict[str, str] | None, options: dict[str, str], **more: Any) -> JobSpec:
-    """The job that the command line describes; ``catalog`` None: its table names one of the catalogs file. Raises OptionError."""
+    """The job of the command line; ``catalog`` None: its table names a catalog of the catalogs file. Raises OptionError."""
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 
@@ -186,7 +186,7 @@ def job_for(action: str, table: str, catalog: dict[str, str] | None, options: di
 
 
 def _read_job(path: str, **given: Any) -> JobSpec:
-    """The job of a document, with those of its fields that are given here and not None."""
+    """The job of a document; given fields that are not None override its fields."""
     import msgspec
 
     from iceberg_ops.config.document import from_json
@@ -222,8 +222,8 @@ def _run_here(job: JobSpec, as_json: bool) -> int:
 
 
 def _run_rows(job: JobSpec, as_json: bool) -> int:
-    """A row operation. What a dry run refuses is refused before Spark is started. Lane auto is this process, but for much data and
-    for what only Spark does."""
+    """A row operation. If its dry run refuses it, Spark is not started. Lane auto uses this process, except for much data and
+    for work that only Spark does."""
     import msgspec
 
     from iceberg_ops.actions.lanes import LaneChoice, choose_row_lane
@@ -245,8 +245,8 @@ def _run_rows(job: JobSpec, as_json: bool) -> int:
 
 
 def _planned_rows(job: JobSpec) -> ActionReport | None:
-    """The report of a dry run. None: it is refused and there is a run key; the run may be committed already, its source gone.
-    Without one the refusal is the job's end, and ``--report`` says so: an earlier report must not stand there."""
+    """The report of a dry run. None: the dry run refuses it and there is a run key, so the run may be committed already and its
+    source gone. Without a run key the refusal ends the job, and ``--report`` says so: an earlier report must not remain there."""
     import tempfile
 
     import msgspec
@@ -269,7 +269,7 @@ def _planned_rows(job: JobSpec) -> ActionReport | None:
 
 
 def _try_here(job: JobSpec, as_json: bool) -> int:
-    """As ``_run_here``, but what needs Spark (NeedsSparkError) leaves no report: the job's is Spark's then."""
+    """Like ``_run_here``, but a job that needs Spark (NeedsSparkError) writes no report: Spark's job writes it then."""
     import tempfile
 
     import msgspec
@@ -316,12 +316,12 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
     check_report_place(job)
     with stoppable(), tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
-        # A file of our own, which can be read again: --report may name a device.
+        # A separate file, which can be read again: --report may name a device.
         written = Path(folder) / "report.json"
         try:
             ended = spark_submit(to_json(msgspec.structs.replace(job, report=str(written))))
         except BaseException as e:
-            # What a job reports has happened, also where a signal came before it was known to have begun.
+            # A report is proof that the job ran, even if a signal came before its beginning was known.
             if not written.exists():
                 raise
             if not isinstance(e, KeyboardInterrupt):
@@ -347,7 +347,7 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
 
 def _report_of(job: JobSpec, written: Path) -> ActionReport | None:
-    """The report that the job wrote; None where there is none, only a part of one, or that of another job."""
+    """The report that the job wrote; None if there is none, only a part of one, or that of another job."""
     from iceberg_ops.config.document import from_json
     from iceberg_ops.config.report import ActionReport
 

@@ -1,4 +1,4 @@
-"""``--when`` of ``iceberg-ops merge``: one clause of Spark's MERGE INTO, as a value of the job spec.
+"""``--when`` of ``iceberg-ops merge``: converts one clause of Spark's MERGE INTO to a value of the job spec.
 
 ::
 
@@ -6,7 +6,7 @@
     NOT MATCHED [BY TARGET] [AND condition] THEN INSERT * | INSERT (a, b) VALUES (expression, expression)
     NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET a = expression | DELETE
 
-Conditions and expressions stay text: Spark reads them. Which action may follow which ``when`` is the job's to say.
+Conditions and expressions stay text: Spark parses them. The job checks which action may follow which ``when``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from iceberg_ops.spec.schema import Schema
 
 TARGET = "target"
-"""What conditions and clauses may call the table."""
+"""The name of the table in conditions and clauses."""
 
 
 def parse_when(text: str) -> MergeClause:
-    """Raises OptionError that shows the text and the place."""
+    """Raises OptionError that shows the text and the position."""
     tokens = Tokens(text)
     tokens.take("WHEN")
     when = _when(tokens)
@@ -48,15 +48,15 @@ def parse_assignments(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def names_target(assignments: Mapping[str, str] | None) -> bool:
-    """Whether a column is named with ``target.`` before it, which may be the table or a column that is called so."""
+    """Whether a column name begins with ``target.``, which may be the table or a column with that name."""
     return any(name.lower().startswith(f"{TARGET}.") for name in assignments or ())
 
 
 def of_columns(assignments: Mapping[str, str], schema: Schema) -> dict[str, str]:
-    """The assignments by the columns' own names, as a job spec has them: without the ``target.`` that means the table.
+    """The assignments by the columns' own names, in the form of a job spec: without a ``target.`` that means the table.
 
-    The same text may name a field of a column called ``target``, which it does where the table has no such column. Raises
-    OptionError where both are there (a WHERE reads it as the table's), and for a column that is set twice."""
+    The same text may name a field of a column ``target``; it does if the table has no other such column. Raises
+    OptionError if both exist (a WHERE reads it as the table's), and for a column that is set twice."""
     found: dict[str, str] = {}
     for name, value in assignments.items():
         column = _own_name(name, schema)

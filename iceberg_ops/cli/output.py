@@ -1,7 +1,7 @@
-"""How documents reach a terminal: JSON for machines, tables through rich for people.
+"""Writes documents to a terminal: JSON for machines, tables with rich for people.
 
-JSON is byte-stable: key order is the order of the document, lists hold one element a line, numbers and texts as Python's json
-writes them (not escaped to ASCII).
+JSON is byte-stable: keys have the order of the document, lists have one element per line, numbers and texts have the form of
+Python's json module (not escaped to ASCII).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 200
 _LONGEST_NAME = 36
-"""A text that is longer is folded where the terminal is narrow; a uuid fits."""
+"""A longer text is folded if the terminal is narrow; a uuid fits."""
 _LEAST_TEXT = 20
 _UNITS_OF_TIME = ("(UTC)",)
-"""How titles of columns end whose texts are times, which are not folded."""
+"""The ends of column titles whose texts are times, which are not folded."""
 
 
 def print_json(document: Any) -> None:
-    """One document on standard output: a list one element a line, anything else indented. Where the terminal's encoding is not
-    UTF-8, other characters than ASCII are JSON's escapes."""
+    """One document on standard output: a list with one element per line, anything else indented. If the terminal's encoding is not
+    UTF-8, characters outside ASCII are written as JSON escapes."""
     ascii_only = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
     if isinstance(document, list):
         lines = ",\n ".join(json.dumps(row, ensure_ascii=ascii_only) for row in document)
@@ -37,7 +37,8 @@ def print_json(document: Any) -> None:
 
 
 def console() -> Console:
-    """Standard output for people. Where it is no terminal (a pipe, a task's log) tables get room instead of being folded to 80."""
+    """Standard output for people. If it is not a terminal (a pipe, a task's log), tables are wide instead of folded to 80
+    characters."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -45,7 +46,7 @@ def console() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column of a table for people. ``least``: how narrow it may become; text may be folded, numbers and names may not."""
+    """One column of a table for people. ``least``: its minimum width; text may be folded, numbers and names may not."""
 
     name: str
     cells: list[str]
@@ -66,8 +67,8 @@ class _Column:
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> None:
-    """A table for people; ``empty`` where there are no rows. Columns without a value are left out. On a narrow terminal text is
-    folded, and then the last columns are left out, and named below; numbers and ids are never broken."""
+    """A table for people; the text ``empty`` if there are no rows. Columns without a value are omitted. On a narrow terminal text
+    is folded first, then the last columns are omitted and named below; numbers and ids are never broken."""
     from rich.table import Table
     from rich.text import Text
 
@@ -94,7 +95,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> 
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> Sequence[_Column]:
-    """The first columns that fit, at least one. A column takes three places beside its text."""
+    """The first columns that fit, at least one. A column needs three characters besides its text."""
     shown = list(columns)
     while len(shown) > 1 and sum(column.least + 3 for column in shown) + 1 > width:
         shown.pop()
@@ -102,7 +103,7 @@ def _fitting(columns: Sequence[_Column], width: int) -> Sequence[_Column]:
 
 
 def print_pairs(pairs: Iterable[tuple[str, Any]], *, title: str) -> None:
-    """Names and values, one pair a line."""
+    """Names and values, one pair per line."""
     print_rows(
         [{"name": name, "value": value if isinstance(value, int | float) else _cell(value)} for name, value in pairs],
         title=title,
@@ -124,5 +125,5 @@ def partition_text(partition: Mapping[str, Any]) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with control characters as escapes: a value must not steer the terminal. Line breaks stay."""
+    """The text with control characters escaped: a value must not control the terminal. Line breaks stay."""
     return "".join(c if c == "\n" or unicodedata.category(c) != "Cc" else ascii(c)[1:-1] for c in text)

@@ -1,4 +1,4 @@
-"""A catalog of the one table that was named by its path: enough to plan, never to change anything."""
+"""A catalog with the one table that was named by its path: sufficient for planning, without any change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def job_table(table: Table) -> str:
 
 
 class PathCatalog:
-    """Hands out one table; everything that would change it is refused."""
+    """Returns one table; every method that would change it is refused."""
 
     name = NAMESPACE
 
@@ -48,5 +48,5 @@ class PathCatalog:
     def _refused(self, *_: Any, **__: Any) -> NoReturn:
         raise UnsupportedError(f"not supported: changing {self._table.location}, because a table given by its path is only read")
 
-    # A method that is not here is none of this catalog's: whoever asks which ones it has (isinstance of a protocol) gets an answer.
+    # Missing methods are not supported by this catalog; isinstance checks of protocols then give the right answer.
     commit_table = create_table = drop_table = rename_table = register_table = create_namespace = drop_namespace = _refused

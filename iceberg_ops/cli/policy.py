@@ -1,4 +1,4 @@
-"""``iceberg-ops policy``: check maintenance policies, and show what one says about a table and where each value comes from."""
+"""``iceberg-ops policy``: checks maintenance policies, and shows the settings for a table and the source of each value."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def explain(file: str, table: str, as_json: bool) -> int:
 
 
 def policy_of(file: str, table: str) -> EffectivePolicy:
-    """What the policy document says about a table. Raises OptionError for a name that is not catalog.namespace.name, and for a
-    catalog that the policy does not name: nothing in it applies there."""
+    """The policy's settings for a table. Raises OptionError for a name that is not catalog.namespace.name, and for a
+    catalog that the policy does not name, because nothing in it applies there."""
     from iceberg_ops.config.policy import effective
     from iceberg_ops.config.policy_lint import load_policy
 
@@ -82,12 +82,12 @@ def policy_of(file: str, table: str) -> EffectivePolicy:
 
 
 def _listed(step: EffectiveStep) -> list[tuple[str, Sourced | None]]:
-    """A step's options by name; one empty line for a step without any."""
+    """A step's options by name; one empty row for a step without options."""
     return [*sorted(step.options.items())] or [("", None)]
 
 
 def read(file: str) -> bytes:
-    """The document's bytes. Raises OptionError where there is none."""
+    """The document's bytes. Raises OptionError if there is no such file."""
     try:
         return Path(file).read_bytes()
     except (FileNotFoundError, IsADirectoryError):

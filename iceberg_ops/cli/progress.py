@@ -1,6 +1,6 @@
-"""How far long work is, on standard error: a line that is redrawn on a terminal, else a new line every ten seconds.
+"""Progress of long work on standard error: a line that is redrawn on a terminal, else a new line every ten seconds.
 
-Standard output is the report's alone, so that ``--json`` stays one document.
+Standard output is only for the report, so that ``--json`` stays one document.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LINE_SECONDS = 10.0
 
 @contextmanager
 def progress_line(*, terminal: bool) -> Iterator[ProgressCallback]:
-    """A callback that shows what is done, how much there is, and the time left."""
+    """A callback that shows the finished work, the total, and the time left."""
     if not terminal:
         yield lines()
         return
@@ -32,14 +32,14 @@ def progress_line(*, terminal: bool) -> Iterator[ProgressCallback]:
 
 
 def lines(clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
-    """Print a line when ten seconds have passed since the last one, or since the start. ``clock`` gives seconds."""
+    """Print a line if ten seconds have passed since the last one, or since the start. ``clock`` gives seconds."""
     last = clock()
 
     def tell(progress: Progress) -> None:
         nonlocal last
         if (now := clock()) - last >= LINE_SECONDS:
             last = now
-            with contextlib.suppress(OSError, ValueError):  # a line that cannot be written is not worth the job
+            with contextlib.suppress(OSError, ValueError):  # a failure to write a line must not fail the job
                 print(progress, file=sys.stderr, flush=True)
 
     return tell

@@ -1,4 +1,4 @@
-"""What a command did to branches and tags, and the command that undoes it."""
+"""The changes of a command to branches and tags, and the command that undoes each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RefChange:
-    """One branch or tag that is not as it was. ``before`` None: it was not there; ``after`` None: it is gone. ``old_name``: it was
+    """One changed branch or tag. ``before`` None: it did not exist; ``after`` None: it no longer exists. ``old_name``: it was
     renamed."""
 
     name: str
@@ -32,7 +32,7 @@ class RefChange:
 
     @property
     def text(self) -> str:
-        """What became of it, for people."""
+        """The change as text for people."""
         if self.old_name is not None:
             return f"{self.type} {self.old_name}: renamed to {self.name}"
         if self.before is None:
@@ -45,8 +45,8 @@ class RefChange:
         return f"{self.type} {self.name}: {_id(self.before)} -> {_id(self.after)}{also}"
 
     def undo(self, table: str) -> str | None:
-        """The command line that undoes it; None where there is none: another retention was set, or a branch begins that was not
-        there and is ``main``. A ref that was moved gets its retention back, too, where it had one."""
+        """The command line that undoes it. None if there is none: another retention was set, or the new branch is ``main``. A moved
+        ref also gets its former retention back."""
         if self.old_name is not None:
             return self._line(table, f"--rename {shlex.quote(self.old_name)}")
         if self.before is None:
@@ -58,7 +58,7 @@ class RefChange:
         if _retention(self.before) != _retention(self.after):
             had, has = _ages(self.before), _ages(self.after)
             if any(had[option] is None and has[option] is not None for option in has):
-                return None  # no option takes a retention away
+                return None  # no option removes a retention setting
             return self._line(table, f"--snapshot-id {_id(self.before)} --replace{_retention(self.before)}")
         if self.type == "tag":
             return self._line(table, f"--snapshot-id {_id(self.before)} --replace")
@@ -66,7 +66,7 @@ class RefChange:
         return f"iceberg-ops rollback {shlex.quote(table)} {branch}"
 
     def _line(self, table: str, options: str) -> str:
-        """The command for the ref. A name that begins with ``-`` stands behind ``--``, or it would be an option."""
+        """The command for the ref. A name that begins with ``-`` is put after ``--``, otherwise it would be an option."""
         target, name = shlex.quote(table), shlex.quote(self.name)
         if self.name.startswith("-"):
             return f"iceberg-ops {self.type} {options} -- {target} {name}"
@@ -74,7 +74,7 @@ class RefChange:
 
 
 def ref_changes(before: Mapping[str, SnapshotRef], after: Mapping[str, SnapshotRef]) -> list[RefChange]:
-    """The refs that differ, by name. One that is gone while its like came is renamed."""
+    """The refs that differ, by name. A missing ref and a new one with the same value are a rename."""
     gone = [name for name in before if name not in after]
     new = [name for name in after if name not in before]
     if len(gone) == len(new) == 1 and before[gone[0]] == after[new[0]]:
@@ -92,7 +92,7 @@ def _retention(ref: SnapshotRef) -> str:
 
 
 def _ages(ref: SnapshotRef) -> dict[str, str | int | None]:
-    """The retention as options of ``branch`` and ``tag``; None for what is not set."""
+    """The retention as options of ``branch`` and ``tag``; None for settings that are not set."""
     return {
         "--retain": None if ref.max_ref_age_ms is None else age_text(ref.max_ref_age_ms),
         "--min-snapshots": ref.min_snapshots_to_keep,

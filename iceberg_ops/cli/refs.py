@@ -1,4 +1,4 @@
-"""``iceberg-ops branch``, ``tag``, ``rollback`` and ``publish``: names for snapshots, and where a branch stands."""
+"""``iceberg-ops branch``, ``tag``, ``rollback`` and ``publish``: names for snapshots, and the heads of branches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iceberg_ops.table.table import Table
 
 _MOST_SNAPSHOTS = 2**31 - 1
-"""What the format has room for: nobody could read the metadata with more."""
+"""The limit of the format: with more, the metadata could not be read."""
 
 
 @click.command()
@@ -158,7 +158,7 @@ def publish(target: str, wap_id: str | None, snapshot_id: int | None, branch_nam
 
 
 def _only_one(given: dict[str, object]) -> str | None:
-    """The act that is given, or None. Raises OptionError for two."""
+    """The given action, or None. Raises OptionError for two."""
     named = [name for name, value in given.items() if value]
     if len(named) > 1:
         raise OptionError(f"{' and '.join(named)} were given: choose one")
@@ -166,13 +166,13 @@ def _only_one(given: dict[str, object]) -> str | None:
 
 
 def _reads_none_of(act: str, options: dict[str, object]) -> None:
-    """Raise OptionError for an option that ``act`` would not follow."""
+    """Raise OptionError for an option that ``act`` does not use."""
     if surplus := next((name for name, value in options.items() if value is not None), None):
         raise OptionError(f"{surplus}: {act} does not read it; nothing was changed: leave it out")
 
 
 def _place(table: Table, name: str, snapshot_id: int | None, ref: str | None) -> int | None:
-    """The snapshot that is asked for. None: the branch or tag ``name`` stays where it is, and only its retention is set, whoever
+    """The requested snapshot. None: the branch or tag ``name`` keeps its snapshot, and only its retention is set, whoever
     commits to it at the same time."""
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
     from iceberg_ops.spec.snapshots import MAIN_BRANCH
@@ -188,14 +188,14 @@ def _place(table: Table, name: str, snapshot_id: int | None, ref: str | None) ->
 
 
 def _commit(target: str, operation: Operation, as_json: bool, opened: tuple[Catalog, Table] | None = None) -> None:
-    """``opened``: the table as the operation was made by it."""
+    """``opened``: the table from which the operation was made."""
     from iceberg_ops.cli.ref_changes import ref_changes
     from iceberg_ops.commit.loop.committer import commit
 
     catalog, table = opened or open_in_catalog(target)
     metadata = commit(catalog, table, operation).table.metadata
     changes = ref_changes(table.metadata.refs, metadata.refs)
-    # Where others committed meanwhile, what changed is theirs, too, and no one command undoes it.
+    # If others committed meanwhile, the difference includes their changes, and no single command undoes it.
     alone = bool(metadata.metadata_log) and metadata.metadata_log[-1].metadata_file == table.metadata_location
     undo = [line for change in changes if (line := change.undo(target)) is not None] if alone else []
     with output_of_done_work():

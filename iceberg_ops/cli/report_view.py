@@ -1,4 +1,4 @@
-"""An action report for people: the outcome, the counts, the groups, what was left alone and why."""
+"""Shows an action report to people: the result, the counts, the groups, and the files that were not touched, with reasons."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _heading(report: ActionReport) -> str:
 
 
 def _took(ms: int) -> str:
-    """``8 ms``, ``1.9 s``, ``2 min 5 s``, ``3 h 10 min``: short, to what still matters."""
+    """``8 ms``, ``1.9 s``, ``2 min 5 s``, ``3 h 10 min``: short, with two significant units at most."""
     if ms < 1000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -66,7 +66,7 @@ def _took(ms: int) -> str:
 
 
 def _print_counts(console: Console, report: ActionReport) -> None:
-    """Sizes before and after, or once where nothing changed; of the counts those of what there was (--json has all)."""
+    """Sizes before and after, or once if nothing changed; only counts that are not 0 (--json has all)."""
     if report.before is not None and report.after is not None:
         states = [report.before] if report.before == report.after or report.dry_run else [report.before, report.after]
         table = Table("", *(["table"] if len(states) == 1 else ["before", "after"]))
@@ -98,7 +98,7 @@ def _print_groups(console: Console, groups: list[GroupReport]) -> None:
 
 
 def _group(group: GroupReport) -> dict[str, Any]:
-    """Files and bytes in and out; what comes out of a planned group is an estimate, and its bytes are not known."""
+    """Files and bytes in and out; the output files of a planned group are an estimate, and their bytes are not known."""
     certificate = group.certificate
     return {
         "partition": group.partition,
@@ -112,13 +112,13 @@ def _group(group: GroupReport) -> dict[str, Any]:
 
 
 def _print_reasons(console: Console, report: ActionReport) -> None:
-    """Files left alone, counted by reason."""
+    """Files that are not rewritten, counted by reason."""
     for reason, count in Counter(skipped.reason for skipped in report.skipped).most_common(_SHOWN):
         console.print(Text(f"left alone: {counted(count, 'file')}: {reason}"), soft_wrap=True)
 
 
 def _print_kept(console: Console, report: ActionReport) -> None:
-    """Snapshots that stay, counted by reason, each with the newest."""
+    """Snapshots that stay, counted by reason, each with the newest one."""
     by_reason: dict[str, list[int]] = {}
     for kept in report.kept_snapshots:
         by_reason.setdefault(kept.reason, []).append(kept.snapshot_id)

@@ -1,7 +1,7 @@
-"""``iceberg-ops append``, ``overwrite``, ``upsert``, ``delete``, ``update`` and ``merge``: row operations, said on one line.
+"""``iceberg-ops append``, ``overwrite``, ``upsert``, ``delete``, ``update`` and ``merge``: row operations in one line.
 
-Each builds the job spec that Airflow would write and runs it (``maintenance.run_and_show``); what the words mean, and every check
-of them, is the job's.
+Each builds the job spec that Airflow would write and runs it (``maintenance.run_and_show``); the job interprets and checks the
+options.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def merge(on: str, clauses: tuple[str, ...], mode: str | None, **given: Any) -> 
 
 
 def _of_columns(target: str, clauses: list[MergeClause]) -> list[MergeClause]:
-    """The clauses with the table's own column names. The table is opened only where a name can be read in two ways."""
+    """The clauses with the table's own column names. The table is opened only if a name is ambiguous."""
     from msgspec.structs import replace
 
     from iceberg_ops.cli.merge_clauses import names_target, of_columns
@@ -134,7 +134,7 @@ def _of_columns(target: str, clauses: list[MergeClause]) -> list[MergeClause]:
 
 
 def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change: Any) -> int:
-    """Raises OptionError for a wap id that is given in two ways, and what the job raises."""
+    """Raises OptionError for a wap id that is given twice, and the errors of the job."""
     from iceberg_ops.config.job_spec import RowChange
 
     as_json, target, wap_id = given.pop("as_json"), given.pop("target"), given.pop("wap_id")
@@ -157,7 +157,7 @@ def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change:
 
 
 def _how_to_create(job: JobSpec) -> str:
-    """For rows of Parquet files that are to go into a table that is not there."""
+    """The hint for rows of Parquet files whose target table does not exist."""
     files = job.source.paths if job.source is not None and job.source.format == "parquet" else []
     file = next((path for path in files if path.endswith(".parquet") and not set("*?[{") & set(path)), None)
     if job.job not in ("append", "overwrite", "upsert") or file is None:

@@ -1,4 +1,4 @@
-"""``iceberg-ops scan``: the rows of a table, streamed in the form asked for."""
+"""``iceberg-ops scan``: the rows of a table, streamed in the requested format."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _write_csv(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO
 
 
 def _csv_line(cells: list[str]) -> bytes:
-    """RFC 4180 with line feeds. Python's own writer does not quote a carriage return, which ends the line for readers."""
+    """RFC 4180 with line feeds. Python's own writer does not quote a carriage return, which ends the line in some readers."""
     special = {",", '"', "\r", "\n"}
     quoted = ['"' + c.replace('"', '""') + '"' if special.intersection(c) or cells == [""] else c for c in cells]
     return (",".join(quoted) + "\n").encode("utf-8", "surrogatepass")
@@ -170,13 +170,13 @@ def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Binary
 
 
 def _check_columns(schema: Schema, form: str) -> None:
-    """Raise UnsupportedError without columns: the files would not have the number of rows."""
+    """Raise UnsupportedError for a schema without columns: the files would not have the number of rows."""
     if not schema.fields:
         raise UnsupportedError(f"not supported: --format {form} without columns, which keeps no rows: use --format jsonl")
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Readers may hand out dictionary-encoded columns; files get the plain types."""
+    """Readers may return dictionary-encoded columns; files get the plain types."""
     import pyarrow as pa
 
     if batch.schema.equals(schema):

@@ -1,9 +1,9 @@
-"""Where ``scan -o FILE`` writes: beside FILE, which it takes the place of once it is whole, and never over a file of a table. An
-open file of this process (``/dev/stdout``), a device or a pipe is written to where it is.
+"""Where ``scan -o FILE`` writes: to a file beside FILE, which replaces FILE when it is complete, and never over a file of a table.
+An open file of this process (``/dev/stdout``), a device or a pipe is written in place.
 
 Refused are files in a folder of the table, files that any of its snapshots or its metadata records, in whatever folder, and the
-files that the catalogs are read from. Without ``--overwrite`` refused as well are files of the formats that tables consist of,
-which may be any table's: also a Parquet file that a scan wrote, because a table may have taken it in since (``add_files``).
+configuration files of the catalogs. Without ``--overwrite``, files in the formats of tables are refused as well, because they
+may belong to any table: even a Parquet file that a scan wrote, because a table may have imported it since (``add_files``).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def check_output(table: Table, output: str, *, overwrite: bool = False) -> None:
-    """Raise OptionError where ``output`` would take the place of a file of ``table`` or of its catalog, or perhaps of another
-    table's; ``overwrite``: the user means this file, so it is no other table's."""
+    """Raise OptionError if ``output`` would replace a file of ``table`` or of its catalog, or perhaps of another
+    table; ``overwrite``: the user means this file, so it does not belong to another table."""
     from iceberg_ops.table.file_kinds import kind_of_data, kind_of_file
     from iceberg_ops.table.own_folders import check_outside
 
@@ -59,14 +59,14 @@ def check_output(table: Table, output: str, *, overwrite: bool = False) -> None:
 
 
 def _is_recorded(table: Table, place: str) -> bool:
-    """Whether the table refers to the file, by whatever path or link. Manifests are read only where there is such a file."""
+    """Whether the table refers to the file, by any path or link. Manifests are read only if such a file exists."""
     from iceberg_ops.table.reachable import recorded_locations
 
     return _is_among(place, (table.io.local_path(location) for location in recorded_locations(table)))
 
 
 def _files_of_catalogs() -> Iterator[str]:
-    """The file that names the catalogs, and the databases of SQLite among them."""
+    """The file that configures the catalogs, and the SQLite databases among them."""
     from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, DEFAULT_FILE, read_catalogs
 
     yield os.environ.get(CATALOGS_VARIABLE) or DEFAULT_FILE
@@ -81,13 +81,13 @@ def _files_of_catalogs() -> Iterator[str]:
 
 
 def _is_among(place: str, paths: Iterable[str | None]) -> bool:
-    """Whether the local file at ``place`` is one of ``paths``, by whatever link; these are not looked at where it is missing."""
+    """Whether the local file at ``place`` is one of ``paths``, by any link; ``paths`` are not resolved if the file is missing."""
     try:
         there = os.stat(place)
     except FileNotFoundError:
         return False
     for path in paths:
-        with suppress(OSError):  # a file that is gone is not the one that is there
+        with suppress(OSError):  # a missing file cannot be the existing one
             if path is not None and os.path.samestat(there, os.stat(path)):
                 return True
     return False
@@ -95,7 +95,8 @@ def _is_among(place: str, paths: Iterable[str | None]) -> bool:
 
 @contextmanager
 def opened(output: str | None) -> Iterator[BinaryIO]:
-    """The file to write to; None is standard output, as is a path that leads there. What fails leaves an earlier file as it was."""
+    """The file to write to; None is standard output, as is a path that leads to it. After a failure an earlier file is
+    unchanged."""
     if output is None or output_place(output).descriptor == STANDARD_OUTPUT:
         stop_without_reader()
         stream = sys.stdout.buffer

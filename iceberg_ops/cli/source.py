@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 _FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 _NAMED = re.compile(r"\.(csv|json|jsonl|ndjson)(\.(gz|bz2|zst|xz|lz4|snappy|deflate))?$", re.IGNORECASE)
-"""How a file's name tells its format, compressed or not. Any other is Parquet's."""
+"""The suffixes that determine a file's format, compressed or not. Any other file is Parquet."""
 
 
 def source_options(command: F) -> F:
-    """Add the options; the command gets them as the keywords of ``source_of``."""
+    """Add the options; the command gets them as the keyword arguments of ``source_of``."""
     for option in reversed(
         (
             click.option("--from", "source_paths", multiple=True, metavar="PATH", help="Rows: a file or folder (repeatable)."),
@@ -54,7 +54,7 @@ def source_of(
     query: str | None,
     source_table: str | None,
 ) -> Source | None:
-    """The source the options name; None for none. Raises OptionError for more than one, or for what belongs to another."""
+    """The source of the options; None for none. Raises OptionError for more than one source, or an option of another one."""
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.config.job_spec import Source
 

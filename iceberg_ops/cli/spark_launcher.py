@@ -1,7 +1,7 @@
 """``--lane spark``: start spark-submit on a job spec and wait.
 
-Driver and executors run the interpreter that runs this command: another Python would not have the packages. Java is looked at
-first: spark-submit without one, or with one that is too old, fails with a page of text.
+Driver and executors run the interpreter of this command: another Python would not have the packages. Java is checked
+first: without Java, or with a Java that is too old, spark-submit fails with a page of text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)([^"]*)"')
 
 
 def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ) -> Ended:
-    """Run the job on Spark (client mode; master from ICEBERG_OPS_SPARK_MASTER, default local[*]) and say how it ended.
+    """Run the job on Spark (client mode; master from ICEBERG_OPS_SPARK_MASTER, default local[*]); returns how it ended.
 
     Raises RuntimeMissingError for a missing or old Java, and for a missing pyspark.
     """
@@ -34,7 +34,7 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
     if memory := environment.get("ICEBERG_OPS_DRIVER_MEMORY", "").strip():
         command += ["--driver-memory", memory]
     application = _application()
-    # Spark's start-up is not worth a screen: what the job itself says is.
+    # Spark's start-up messages are hidden; only the job's own output matters.
     quiet = application.with_name("log4j2.properties")
     if quiet.exists():
         command += ["--conf", f"spark.driver.extraJavaOptions=-Dlog4j2.configurationFile={quiet.as_uri()}"]
@@ -45,7 +45,7 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
             out.write(job_spec)
         pipe = CommandPipe(Path(folder))
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        # Standard output is the report's: what the job logs goes to standard error.
+        # Standard output is for the report: the job's log goes to standard error.
         command += [str(application), "--command-pipe", str(pipe.path), "--job-spec", str(path)]
         try:
             return run_to_end(command, {**environment, **python}, pipe)
@@ -54,12 +54,12 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
 
 
 def spark_master(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Spark's master as it is configured. A variable without a value configures none."""
+    """The configured Spark master. A variable without a value configures none."""
     return named_master(environment.get("ICEBERG_OPS_SPARK_MASTER"))
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
-    """Major version and place of the Java that Spark would start (JAVA_HOME, else the path).
+    """Major version and location of the Java that Spark would start (JAVA_HOME, else the path).
 
     Raises RuntimeMissingError that names what was found.
     """

@@ -1,9 +1,9 @@
-"""spark-submit as a child that ends with this command, and that says how its job ended.
+"""spark-submit as a child process that ends with this command, and the result of its job.
 
-The command waits for it (not for what it left behind, see ``child_output``), hands its output on, and remembers whether it ended
-with a line ``error: CODE: message``. Ctrl-C, SIGTERM and SIGHUP end the child, with its process group, before the command itself
-ends: Spark must not go on, and commit, without it. A job that has begun is interrupted first, over a pipe, so that it deletes
-what it wrote and writes its report. The pipe also ends the job of a command that was killed: nobody can write to it then.
+The command waits for it (not for processes that it leaves behind, see ``child_output``), passes its output on, and records whether
+it ended with a line ``error: CODE: message``. Ctrl-C, SIGTERM and SIGHUP end the child, with its process group, before the command
+itself ends: Spark must not continue, and commit, without it. A running job is first interrupted through a pipe, so that it deletes
+its files and writes its report. The pipe also ends the job of a killed command: then it has no writer.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ _ERROR = re.compile(rb"error: [A-Z_]+: ")
 _TERM_SECONDS = 10.0
 """From SIGTERM to SIGKILL: a JVM needs about a second for its shutdown hooks."""
 _TIDYING_SECONDS = 60.0
-"""How long a job may take to end after a Ctrl-C. Whoever sends another signal waits less long, and then kills."""
+"""How long a job may take to end after a Ctrl-C. After another signal the command waits less and then kills it."""
 _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How spark-submit ended: its exit code (128 + n for signal n), and whether its output has the line of an error."""
+    """How spark-submit ended: its exit code (128 + n for signal n), and whether its output contains an error line."""
 
     exit_code: int
     said_why: bool = False
 
 
 class _Stopped(BaseException):
-    """A signal asks this process to end; what runs must be ended first."""
+    """A signal asks this process to end; running children must be ended first."""
 
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Within: SIGTERM and SIGHUP unwind the block, so that its files and its child are removed, and then end the process."""
+    """Within this context SIGTERM and SIGHUP unwind the block, so that its files and its child are removed, and then end the
+    process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -52,7 +53,7 @@ def stoppable() -> Iterator[None]:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in _STOPS:
-            signal.signal(each, signal.SIG_IGN)  # the first one counts: a second one must not cut the tidying short
+            signal.signal(each, signal.SIG_IGN)  # only the first signal counts: a second one must not interrupt the clean-up
         caught.append(number)
         raise _Stopped
 
@@ -72,19 +73,19 @@ def stoppable() -> Iterator[None]:
 
 
 class CommandPipe:
-    """A named pipe of which this process holds the only end that can be written to. The job opens it when it begins, and removes
+    """A named pipe whose only writing end belongs to this process. The job opens it when it begins, and removes
     its name (``spark_jobs.jobs.interrupts``)."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "command.pipe"
         os.mkfifo(self.path, 0o600)
-        reading = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # there is no writing end without a reading one
+        reading = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # a writing end can only be opened if a reader exists
         self._writing = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
         os.close(reading)
 
     @property
     def has_begun(self) -> bool:
-        """Whether the job has opened it: only then can anything have been changed."""
+        """Whether the job has opened it: before that it cannot have changed anything."""
         return not self.path.exists()
 
     def interrupt(self) -> None:
@@ -93,14 +94,14 @@ class CommandPipe:
             os.write(self._writing, b"!")
 
     def close(self) -> None:
-        """Let go of the pipe: a job that still runs is interrupted."""
+        """Close the pipe: this interrupts a job that is still running."""
         os.close(self._writing)
 
 
 def run_to_end(command: Sequence[str], environment: Mapping[str, str], pipe: CommandPipe) -> Ended:
     """Run the command; its output goes to standard error. However this call ends, the command and its children have ended.
 
-    After a Ctrl-C it says how the interrupted job ended; it raises KeyboardInterrupt where the job had not begun."""
+    After a Ctrl-C it returns how the interrupted job ended; it raises KeyboardInterrupt if the job had not begun."""
     process = subprocess.Popen(
         command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
     )
@@ -125,7 +126,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str], pipe: Com
 
 
 class _Output:
-    """What a process says, and whether a line of it says why it failed."""
+    """The output of a process, and whether one of its lines gives the reason for its failure."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -149,7 +150,7 @@ class _Output:
 
 @contextlib.contextmanager
 def _ended_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Within: the process group is killed after that number of seconds."""
+    """Within this context the process group is killed after that number of seconds."""
 
     def kill() -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -164,7 +165,7 @@ def _ended_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[N
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the child's process group, if any of it is left."""
+    """End the child's process group, if any process of it is left."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
-"""Words of the table-definition clauses that ``create`` and ``evolve`` take (Spark's and Iceberg's ALTER TABLE).
+"""Tokens of the table-definition clauses of ``create`` and ``evolve`` (Spark's and Iceberg's ALTER TABLE).
 
-Here are only words and punctuation; what they mean is in ``column_definitions`` and ``alterations``. Every refusal is an
-OptionError that shows the text and the place.
+This module only handles words and punctuation; ``column_definitions`` and ``alterations`` interpret them. Every refusal is an
+OptionError that shows the text and the position.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 _ESCAPED = re.compile(r"''|\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.DOTALL)
 _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-"""What a letter after a backslash stands for in Spark's texts. The marks of LIKE keep their backslash."""
+"""The meaning of a letter after a backslash in Spark's texts. The wildcards of LIKE keep their backslash."""
 
 
 class Token(NamedTuple):
@@ -67,7 +67,7 @@ class Tokens:
 
     @property
     def depth(self) -> int:
-        """How many ``<`` are open where reading has come to."""
+        """How many ``<`` are open at the current position."""
         return self._depths[self._next]
 
     def fail(self, wanted: str) -> NoReturn:
@@ -76,14 +76,14 @@ class Tokens:
         raise OptionError(f"{self.source!r}: expected {wanted} {found}")
 
     def peek(self, *words: str) -> bool:
-        """Whether the next tokens are these words (or marks), without regard to case."""
+        """Whether the next tokens are these words (or punctuation), ignoring case."""
         ahead = self._tokens[self._next : self._next + len(words)]
         return len(ahead) == len(words) and all(
             t.kind in ("word", "mark") and t.value.upper() == w.upper() for t, w in zip(ahead, words, strict=True)
         )
 
     def take(self, *words: str) -> bool:
-        """Step over these words if they are next."""
+        """Skip these words if they are next; returns whether they were."""
         found = self.peek(*words)
         self._next += len(words) if found else 0
         return found
@@ -111,11 +111,11 @@ class Tokens:
         return tuple(parts)
 
     def dotted_name(self) -> str:
-        """An identifier with dots between its parts: the full name of a column that is there."""
+        """An identifier with dots between its parts: the full name of an existing column."""
         return ".".join(self.name_parts())
 
     def text(self) -> str:
-        """A text in single quotes. Raises OptionError for half of a surrogate pair, which an escape can write."""
+        """A text in single quotes. Raises OptionError for half of a surrogate pair, which an escape can produce."""
         found = self._of("text")
         if found is None:
             self.fail("a text in single quotes")
@@ -124,7 +124,7 @@ class Tokens:
         return found
 
     def whole_number(self) -> int:
-        """A length, width or count, which the format holds in 32 bits: Java reads no table with a greater one."""
+        """A length, width or count, which the format stores in 32 bits: Java cannot read a table with a greater one."""
         found = self._of("number")
         if found is None or re.fullmatch("[0-9]+", found) is None:
             self.fail("a whole number")
@@ -138,7 +138,8 @@ class Tokens:
             self.fail("nothing more")
 
     def until(self, *stops: tuple[str, ...], brackets: str = "()<>[]") -> str:
-        """The source up to one of the stop phrases outside brackets and CASE ... END, or to the end; stepped over."""
+        """The source text up to one of the stop phrases outside brackets and CASE ... END, or to the end; the position moves
+        there."""
         start, depth, cases = self._next, 0, 0
         while not self.done:
             token = self._tokens[self._next]
@@ -167,7 +168,7 @@ def _plain(kind: str, found: str) -> str:
 
 
 def _unescaped(escaped: re.Match[str]) -> str:
-    """One escape as Spark's ``unescapeSQLString`` reads it; two single quotes are one."""
+    """One escape as in Spark's ``unescapeSQLString``; two single quotes are one."""
     code, long_code, octal, character = escaped.groups()
     if code or long_code:
         number = int(code or long_code, 16)

@@ -1,11 +1,11 @@
-"""Standard output and error that may fail: the reader goes away (``| head``), the disk behind them is full, they are closed.
+"""Standard output and error that may fail: the reader ends (``| head``), the disk behind them is full, they are closed.
 
-How a command ends says what it found and did, so what cannot be written changes nothing about its work: it is dropped, and so is
-what is written from then on. A reader that is gone is no failure; only a command that does nothing but list (``scan``) stops there,
-as it has nobody to list for. Any other failure of standard output is remembered (``lost_output``). A broken pipe elsewhere, of a
-store's connection say, is an error like any other.
+The end of a command says what it found and did. So failed output does not change its work: it is dropped, and so is all later
+output. A missing reader is no failure; only a command that does nothing but list (``scan``) stops there, because nobody reads its
+output. Any other failure of standard output is recorded (``lost_output``). A broken pipe elsewhere, for example of a
+store's connection, is an ordinary error.
 
-Text that the encoding of the terminal does not have is written as an escape.
+Text that the terminal's encoding cannot represent is written as an escape.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from typing import Any, TextIO
 
 
 class ReaderGone(BaseException):
-    """Nobody reads what a listing command writes: it is done. No ``Exception``, so that nothing takes it for a failure."""
+    """The reader of a listing command's output is gone, so the command is done. Not an ``Exception``, so no handler treats it as a
+    failure."""
 
 
 class _Pipe(io.FileIO):
-    """A standard stream that outlives its reader and its disk."""
+    """A standard stream that continues after its reader or its disk fails."""
 
     stops = False
     only_shows = False
     gone = False
     failure: str | None = None
-    """Why it could not be written; a reader that is gone is no failure."""
+    """Why it could not be written; a missing reader is no failure."""
 
     def write(self, data: Any) -> int:
         if not self.gone:
@@ -47,8 +48,8 @@ class _Pipe(io.FileIO):
 
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
-    """Standard output and error of a process take what is written until the process ends, also where they were closed. Standard
-    input that was closed is empty."""
+    """Standard output and error can be written until the process ends, even if they were closed. A closed standard input is
+    empty."""
     closed = _open_closed()
     if sys.stdin is None:
         sys.stdin = io.StringIO()
@@ -60,27 +61,27 @@ def lasting_output() -> Iterator[None]:
 
 
 def stop_without_reader() -> None:
-    """From now on the command ends where its output cannot be written (ReaderGone)."""
+    """From now on the command ends if its output cannot be written (ReaderGone)."""
     if (raw := _raw_output()) is not None:
         raw.stops = True
 
 
 def only_shows() -> None:
-    """The command changes nothing, though others of its name do (a dry run): it has failed where its output is lost."""
+    """The command changes nothing, although others of its name do (a dry run): it fails if its output is lost."""
     if (raw := _raw_output()) is not None:
         raw.only_shows = True
 
 
 def is_only_shown() -> bool:
-    """Whether the command said so."""
+    """Whether ``only_shows`` was called."""
     raw = _raw_output()
     return raw is not None and raw.only_shows
 
 
 @contextlib.contextmanager
 def output_of_done_work() -> Iterator[None]:
-    """Within, a command prints what it has done (into a pager, say, which takes its time). A Ctrl-C ends the printing: it must not
-    say that nothing was changed."""
+    """Wraps the output about finished work (which may take time, for example in a pager). A Ctrl-C ends the output: it must not
+    report that nothing was changed."""
     try:
         yield
     except KeyboardInterrupt:
@@ -89,7 +90,7 @@ def output_of_done_work() -> Iterator[None]:
 
 
 def lost_output(*, of_done_work: bool = False) -> str | None:
-    """Why standard output could not be written so far; None where it could, or where its reader went away."""
+    """Why standard output could not be written so far; None if it could, or if its reader is gone."""
     with contextlib.suppress(ReaderGone), output_of_done_work() if of_done_work else contextlib.nullcontext():
         sys.stdout.flush()
     raw = _raw_output()
@@ -102,8 +103,8 @@ def _raw_output() -> _Pipe | None:
 
 
 def _open_closed() -> frozenset[int]:
-    """Numbers of standard streams that whoever started the process closed. They are opened on nothing: the next file that is
-    opened, a data file say, would get the number, and what is printed."""
+    """Numbers of standard streams that the parent process closed. They are opened to nothing: otherwise the next opened file, for
+    example a data file, would get the number, and printed text."""
     closed = set[int]()
     for number in range(3):
         try:

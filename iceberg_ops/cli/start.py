@@ -1,4 +1,5 @@
-"""The ``iceberg-ops`` script. A Ctrl-C while the command line is imported ends it in one line, too: nothing has been done yet."""
+"""The ``iceberg-ops`` script. A Ctrl-C during the import of the command line also ends it in one line: nothing has been done
+yet."""
 
 from __future__ import annotations
 

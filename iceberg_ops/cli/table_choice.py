@@ -1,4 +1,4 @@
-"""Tables by what people name: one, all of a namespace or a catalog, all that a glob matches."""
+"""Finds tables by name: one, all of a namespace or a catalog, all that a glob matches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _OF_GLOBS = frozenset("*?[")
 
 
 def tables_meant(targets: Iterable[str]) -> list[str]:
-    """The tables that the targets mean, each once: a table or a path is itself, ``lake.web`` and ``lake`` are all tables in them,
-    also in namespaces below, ``lake.web.*`` those that the glob matches, where nothing is called so. Raises OptionError for a glob
-    that is none, and NoSuchTableError where there is no table in a place."""
+    """The tables of the targets, each once: a table or a path is itself, ``lake.web`` and ``lake`` are all tables in them,
+    also in nested namespaces, ``lake.web.*`` those that the glob matches, if no table has that exact name. Raises OptionError for
+    an invalid glob, and NoSuchTableError if a place contains no table."""
     return list(dict.fromkeys(name for target in targets for name in _meant(target)))
 
 

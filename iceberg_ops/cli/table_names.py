@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def names_that_begin(catalog: Catalog, begun: str, namespace: tuple[str, ...] = ()) -> Iterator[str]:
-    """Full names of the tables below ``namespace`` that begin so; namespaces that cannot hold one are not listed."""
+    """Full names of the tables below ``namespace`` that begin with the text; namespaces that cannot contain one are not listed."""
     for inner in catalog.list_namespaces(namespace):
         prefix = ".".join((catalog.name, *inner)) + "."
         if prefix.startswith(begun) or begun.startswith(prefix):

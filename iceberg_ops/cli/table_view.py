@@ -1,4 +1,4 @@
-"""A table's shape for people and machines: schema, partitioning, sort order, properties."""
+"""Shows a table to people and machines: schema, partitioning, sort order, properties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_table(target: str, metadata: TableMetadata, as_json: bool, what: str) -> None:
-    """The table's shape: schema, partitioning, order, properties."""
+    """Print the table's schema, partitioning, order and properties."""
     from iceberg_ops.serde.json.partition_json import spec_to_dict
     from iceberg_ops.serde.json.schema_json import schema_to_dict
     from iceberg_ops.serde.json.sort_json import sort_order_to_dict

@@ -1,7 +1,7 @@
-"""What TABLE means on the command line, and the options that go with it.
+"""The TABLE argument of the command line, and the options that go with it.
 
 TABLE is ``catalog.namespace.name`` (catalogs come from ``ICEBERG_OPS_CATALOGS`` or ./catalogs.yml), or a path to a table folder
-or a metadata file. A path is opened through a read-only FileIO: whoever owns that table has its catalog, and commits belong there.
+or a metadata file. A path is opened through a read-only FileIO: the table's owner has its catalog, and commits belong there.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str
 
 
 def check_takes_mapping(target: str, locations: Sequence[str]) -> None:
-    """Raise OptionError for ``--map-location`` with a table that a job looks at through its catalog."""
+    """Raise OptionError for ``--map-location`` with a table that a job opens through its catalog."""
     if locations and not is_path(target):
         raise OptionError("--map-location: only for a table given by its path; a catalog's table is where its catalog says")
 
 
 def is_path(target: str) -> bool:
-    """Whether TABLE is a path rather than catalog.namespace.name. ``v3.metadata.json`` is one; where the first part is the name of
-    a configured catalog, it is the table called ``json``."""
+    """Whether TABLE is a path and not catalog.namespace.name. ``v3.metadata.json`` is a path, unless the first part is the name of
+    a configured catalog: then it is the table named ``json``."""
     if "/" in target or os.sep in target or _SCHEME.match(target):
         return True
     if target.count(".") < 2:
@@ -123,7 +123,7 @@ def open_in_catalog(target: str) -> tuple[Catalog, Table]:
 
 
 def ensure_namespace(catalog: Catalog, target: str, namespace: tuple[str, ...], *, create: bool) -> None:
-    """Create the namespace of a new table where it is missing and ``create`` says so. Raises NoSuchNamespaceError."""
+    """Create the namespace of a new table if it is missing and ``create`` is set. Raises NoSuchNamespaceError."""
     try:
         catalog.namespace_properties(namespace)
     except NoSuchNamespaceError as e:
@@ -135,7 +135,7 @@ def ensure_namespace(catalog: Catalog, target: str, namespace: tuple[str, ...], 
 
 
 def find_catalog_of(target: str) -> tuple[Catalog, tuple[str, ...]]:
-    """The catalog that TABLE names and the identifier inside it. Raises OptionError for a path or an unknown catalog."""
+    """The catalog of TABLE and the identifier in it. Raises OptionError for a path or an unknown catalog."""
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.catalog.load import load_catalog
 
@@ -164,7 +164,7 @@ def _mapped(io: FileIO, mapping: list[tuple[str, str]]) -> FileIO:
 
 
 def parse_instant(text: str | None, option: str = "--as-of") -> int | None:
-    """The ISO 8601 text of an option to milliseconds since the epoch, UTC where no offset is given. Raises OptionError."""
+    """Converts the ISO 8601 text of an option to milliseconds since the epoch, UTC by default. Raises OptionError."""
     if text is None:
         return None
     try:
@@ -177,7 +177,7 @@ def parse_instant(text: str | None, option: str = "--as-of") -> int | None:
 
 
 def where_of(text: str | None) -> Expression:
-    """A WHERE as an expression; without one every row. Raises WhereError."""
+    """A WHERE as an expression; without one, every row. Raises WhereError."""
     from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 
     if text is None:

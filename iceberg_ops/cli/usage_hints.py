@@ -1,4 +1,4 @@
-"""What a person most likely meant by arguments that a command does not take: where it takes them, and how they are written."""
+"""Hints for arguments that a command does not accept: which command does, and how they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXTRA = re.compile(r"extra arguments? \((.*)\)")
 
 
 def usage_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
-    """What follows the message of a usage error; empty where nothing is known. ``arguments``: the
+    """The text after the message of a usage error; empty if there is no hint. ``arguments``: the
     whole command line."""
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     if ctx is None:
@@ -45,5 +45,5 @@ def _of_option(given: str, ctx: click.Context, arguments: Sequence[str]) -> str:
 
 
 def _names(ctx: click.Context) -> frozenset[str]:
-    """How the options of a command are written."""
+    """The spellings of a command's options."""
     return frozenset(name for parameter in ctx.command.params if isinstance(parameter, click.Option) for name in parameter.opts)

@@ -1,1 +1,1 @@
-"""Documents that people write, and the ones this product writes back to them: properties, options, policies, job specs, reports."""
+"""Documents that people write, and documents that this product writes: properties, options, policies, job specs, reports."""

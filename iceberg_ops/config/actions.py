@@ -1,7 +1,7 @@
-"""The registry of actions: what each is for, its options and their parser, what else its job spec may hold, and where it runs.
+"""The registry of actions: the purpose, the options and their parser, the other job spec fields, and the lanes of each.
 
-The command line, policy lint, Airflow's form, the documentation's tests and the dispatcher read it. An action is added by a module
-of its name in ``iceberg_ops.actions``, its options, and an entry here.
+The command line, policy lint, Airflow's form, the documentation's tests and the dispatcher read it. To add an action, add a module
+with its name in ``iceberg_ops.actions``, its options, and an entry here.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from iceberg_ops.errors import OptionError
 
 Kind = Literal["maintenance", "table", "rows"]
 Parse = Callable[[Mapping[str, str], Mapping[str, str], int], object]
-"""Options, the table's properties, and the time in milliseconds since the epoch, to typed options. Raises OptionError."""
+"""Converts options, the table's properties, and the time in milliseconds since the epoch to typed options. Raises OptionError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One action. ``kind``: ``maintenance`` may be due by a policy, ``table`` is only asked for, ``rows`` changes rows.
+    """One action. ``kind``: a policy may schedule ``maintenance``, ``table`` runs only on request, ``rows`` changes rows.
 
-    ``takes``: the fields of a job spec that it reads beside its options. ``shared_by_tasks``: Spark's tasks share the reading, so
-    that lane ``auto`` may choose Spark for it; others read manifests, deletes or listings on the driver in any lane.
+    ``takes``: the fields of a job spec that it reads besides its options. ``shared_by_tasks``: Spark's tasks share the reading, so
+    lane ``auto`` may choose Spark for it; others read manifests, deletes or listings on the driver in any lane.
     """
 
     name: str
@@ -175,7 +175,7 @@ ROW_OPERATIONS = _names("rows")
 
 
 def action_named(name: str) -> Action:
-    """Raises OptionError, which names the actions there are, for an unknown name."""
+    """Raises OptionError, which lists the actions, for an unknown name."""
     found = ACTIONS.get(name)
     if found is None:
         raise OptionError(f"unknown action {name!r}: the maintenance actions are {', '.join(MAINTENANCE_ACTIONS)}")
@@ -183,8 +183,8 @@ def action_named(name: str) -> Action:
 
 
 def check_options(action: str, options: Mapping[str, str], *, now_ms: int) -> None:
-    """Parse an action's options only to see that they are right for some table (policy lint, DAG files). What a table's properties
-    decide is checked when the job runs. ``now_ms``: milliseconds since the epoch. Raises OptionError."""
+    """Parse an action's options only to check that they are valid for some table (policy lint, DAG files). Rules that depend on a
+    table's properties are checked when the job runs. ``now_ms``: milliseconds since the epoch. Raises OptionError."""
     parse = action_named(action).parse
     try:
         parse(options, {}, now_ms)

@@ -1,7 +1,7 @@
 """Reading and writing the JSON and YAML documents of this package, strictly.
 
-Unknown keys, keys given twice, wrong types, missing values and text that is no Unicode are an OptionError of one line that names
-the document, the path or line inside it and the rule. It quotes no value: a document may hold secrets.
+Unknown keys, repeated keys, wrong types, missing values and text that is not valid Unicode are an OptionError of one line that
+names the document, the path or line inside it and the rule. It quotes no value, because a document may hold secrets.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from iceberg_ops.errors import OptionError
 
 T = TypeVar("T")
 _MERGE = "tag:yaml.org,2002:merge"
-"""The tag of ``<<``, whose values a mapping's own keys may replace."""
+"""The tag of ``<<``, whose values a mapping's own keys may override."""
 _CONSTRUCTION = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
-"""What PyYAML raises, beside its own errors, for text that is no value of its type: 30 February, ``0x_``, ``!!bool maybe``."""
+"""PyYAML's exceptions, besides its own errors, for text that is not a value of its type: 30 February, ``0x_``, ``!!bool maybe``."""
 
 _MOST_REPEATED = 100_000
-"""Nodes that aliases and merge keys may add to those that are written: ten short lines can name millions."""
+"""Nodes that aliases and merge keys may add to the written ones: ten short lines can expand to millions."""
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab", omit_defaults=True):
@@ -33,7 +33,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def from_json(data: bytes | str, kind: type[T], name: str) -> T:
-    """Parse JSON into a document; ``name`` (a path, say) leads the error message. Raises OptionError."""
+    """Parse JSON into a document; the error message starts with ``name`` (for example a path). Raises OptionError."""
     try:
         found = msgspec.json.decode(data, type=kind)
         json.loads(data, object_pairs_hook=_no_key_twice, parse_int=str, parse_float=str)
@@ -75,7 +75,7 @@ def read_yaml(data: bytes | str, name: str) -> Any:
 
 
 def to_json(document: Any) -> bytes:
-    """JSON with stable key order, two-space indent and a final newline. Bytes of file names that are no UTF-8 are escaped."""
+    """JSON with stable key order, two-space indent and a final newline. Bytes of file names that are not UTF-8 are escaped."""
     try:
         data = msgspec.json.encode(document)
     except UnicodeEncodeError:
@@ -92,7 +92,7 @@ def _printable(value: Any) -> Any:
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> None:
-    """Raise OptionError for a key given twice in one JSON object: the parser would keep the last one."""
+    """Raise OptionError for a repeated key in one JSON object: the parser would keep the last one."""
     keys = set()
     for key, _ in pairs:
         if key in keys:
@@ -101,8 +101,8 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _content(loader: yaml.SafeLoader) -> Any:
-    """The document as lists, mappings and scalars. Raises OptionError for a key given twice, of which YAML would keep the last one,
-    and for a scalar that is no value of its type."""
+    """The document as lists, mappings and scalars. Raises OptionError for a repeated key, of which YAML would keep the last one,
+    and for a scalar that is not a value of its type."""
     root = loader.get_single_node()
     if root is None:
         return None
@@ -112,15 +112,15 @@ def _content(loader: yaml.SafeLoader) -> Any:
 
 
 def _check_size(root: yaml.Node) -> None:
-    """Raise OptionError for a document that is far larger, or has no end, once its aliases are followed."""
+    """Raise OptionError for a document that is far larger, or infinite, after its aliases are followed."""
     sizes: dict[int, int] = {}
     if _size(root, sizes) - len(sizes) > _MOST_REPEATED:
         raise OptionError(f"aliases and merge keys repeat more than {_MOST_REPEATED:,} values: write fewer of them")
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Nodes in a node, those of its aliases every time. ``sizes``: of the nodes that were counted, by identity; 0 of those that are
-    being counted. Raises OptionError for a node that is in itself."""
+    """Nodes in a node; those of its aliases count each time. ``sizes``: the sizes of counted nodes, by identity; 0 for those that
+    are being counted. Raises OptionError for a node that contains itself."""
     if sizes.get(id(node)) == 0:
         raise OptionError(f"line {_line(node)}: an alias refers to what contains it")
     if id(node) not in sizes:
@@ -155,8 +155,8 @@ def _check_nodes(loader: yaml.SafeLoader, node: yaml.Node, checked: set[int]) ->
 
 
 def _check_scalar(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
-    """The scalar's value. Raises OptionError for one that its type does not have, for a number that no option can hold (Python
-    writes none of thousands of digits), and for text that is no Unicode."""
+    """The scalar's value. Raises OptionError for a value that its type does not have, for a number that no option can hold (Python
+    refuses to print thousands of digits), and for text that is not valid Unicode."""
     if not is_unicode(node.value):
         raise OptionError(f"line {_line(node)}: text with half of a surrogate pair is no Unicode")
     found = _constructed(node, lambda: loader.construct_object(node, deep=True))
@@ -178,7 +178,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:
-    """Place and rule, without the text found there: an unquoted password may begin with a character that YAML knows."""
+    """Place and rule, without the text found there: an unquoted password may begin with a special character of YAML."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     rule = (error.problem or "cannot be read").removeprefix("but ").partition(", but found")[0]

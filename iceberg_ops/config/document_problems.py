@@ -1,6 +1,6 @@
-"""Everything that is wrong with the shape of a document, and where in its text each problem lies.
+"""Finds all problems of a document's structure, and the line of each in its text.
 
-Parsing (``document``) ends with the first problem. Whoever checks a document wants all of them in one run.
+Parsing (``document``) ends with the first problem. A check of a document should report all of them in one run.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def whole_document(data: bytes | str, kind: type[T], name: str) -> T:
 
 
 class ShapeProblems:
-    """What is wrong with the shape of a value. ``found``: a path and a rule for each key that is unknown or missing, and for each
-    value of another type than it must be."""
+    """The problems of a value's structure. ``found``: a path and a rule for each unknown or missing key, and for each
+    value of a wrong type."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
 
     def right_parts(self, value: Any, kind: Any, path: str = "") -> Any:
-        """``value`` without the parts that are wrong; ``msgspec.UNSET`` where nothing is left."""
+        """``value`` without the wrong parts; ``msgspec.UNSET`` if nothing is left."""
         origin, parts = get_origin(kind), [p for p in get_args(kind) if p is not type(None)]
         if origin in (Union, types.UnionType) and len(parts) == 1 and value is not None:
             return self.right_parts(value, parts[0], path)
@@ -92,7 +92,7 @@ class ShapeProblems:
 
 
 def _plain(rule: str) -> str:
-    """msgspec's words for JSON, in those of YAML."""
+    """Replaces msgspec's JSON terms with those of YAML."""
     expected = re.match(r"Expected `(array|object)", rule)
     if expected is None:
         return rule
@@ -100,8 +100,8 @@ def _plain(rule: str) -> str:
 
 
 def with_lines(data: bytes | str, problems: Collection[str]) -> list[tuple[int, str]]:
-    """Each problem with the line, from 1, of the deepest key or item on the path that it begins with, in the order of the lines;
-    last those of the document as a whole. ``data``: YAML that can be read."""
+    """Each problem with the line, from 1, of the deepest key or item on its path, in the order of the lines;
+    problems of the whole document come last. ``data``: YAML that can be read."""
     root = yaml.compose(data, Loader=yaml.SafeLoader)
     return sorted(((_line_of(root, problem), problem) for problem in problems), key=lambda at: (at[0] == 1, *at))
 
@@ -118,8 +118,8 @@ def _line_of(node: yaml.Node | None, problem: str) -> int:
 
 
 def _inner(node: yaml.Node, rest: str) -> tuple[tuple[yaml.Node, int] | None, int]:
-    """The node that ``rest`` names within ``node``, with the line where it begins, and how much of ``rest`` that is. Names may have
-    dots: the longest one counts."""
+    """The node for the path ``rest`` within ``node``, with the line where it begins, and the length of the matched part. Names may
+    contain dots: the longest match counts."""
     if isinstance(node, yaml.SequenceNode) and rest.startswith("["):
         index, closed, _ = rest[1:].partition("]")
         if closed and index.isdecimal() and int(index) < len(node.value):

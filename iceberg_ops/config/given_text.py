@@ -1,7 +1,7 @@
-"""The rule for text that a person gives, the same in job specs, policies, on the command line and in operators.
+"""The rules for text from people, the same in job specs, policies, on the command line and in operators.
 
-A field that is given has a value: blank text is what a shell variable or a template without a value leaves, and never a value.
-Text is Unicode: bytes of another encoding (Python reads them as lone surrogates) can be written into no metadata and no report.
+A given field has a value: blank text comes from an empty shell variable or template, and is never a value.
+Text is Unicode: bytes in another encoding (Python reads them as lone surrogates) cannot be written to metadata or a report.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_text(name: str, text: str) -> None:
-    """Raise OptionError, which quotes no value, for text that is blank or no Unicode."""
+    """Raise OptionError, which quotes no value, for text that is blank or not valid Unicode."""
     if not text.strip():
         raise OptionError(f"{name} is blank: leave it out, or give it a value")
     check_unicode(name, text)
@@ -30,8 +30,8 @@ def check_unicode(name: str, text: str) -> None:
 
 
 def check_place(name: str, text: str) -> None:
-    """Raise OptionError for a path or location that no file system can have, and for one in a home folder, which only shells know:
-    it would be a folder called ``~`` in the working folder."""
+    """Raise OptionError for a path or location that no file system can have, and for one in a home folder, which only shells
+    resolve: it would be a folder named ``~`` in the working folder."""
     if "\0" in text:
         raise OptionError(f"{name} has a NUL character, which no path can have")
     if text == "~" or text.startswith("~/"):
@@ -39,7 +39,7 @@ def check_place(name: str, text: str) -> None:
 
 
 def check_given(document: Document, *, may_be_blank: frozenset[str] = frozenset()) -> None:
-    """Check every text that is given in a document, in its lists and in its mappings; the values of the fields ``may_be_blank``
+    """Check every given text in a document, in its lists and in its mappings; the values of the fields ``may_be_blank``
     may be blank. Raises OptionError."""
     fields = zip(document.__struct_fields__, document.__struct_encode_fields__, strict=True)
     defaults = type(document).__struct_defaults__
@@ -56,7 +56,7 @@ def check_given(document: Document, *, may_be_blank: frozenset[str] = frozenset(
 
 
 def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Texts with their places; of a mapping its values."""
+    """Texts with their paths; for a mapping its values."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, list):

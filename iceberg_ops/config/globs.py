@@ -1,7 +1,7 @@
-"""Globs over table names, as the policy's matcher (``fnmatch``) reads them.
+"""Globs over table names, with the policy's matcher (``fnmatch``).
 
-``*`` is any text, dots included, ``?`` one character, ``[ab]`` one of these, ``[!ab]`` any other. What is decided here is whether a
-glob can match a name at all; a typing error in a glob is otherwise silent.
+``*`` is any text, dots included, ``?`` one character, ``[ab]`` one of these, ``[!ab]`` any other. This module checks whether a
+glob can match a name at all; otherwise a typing error in a glob would be silent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PROBES = "a0_-Z~é"
 
 
 def glob_problem(pattern: str) -> str | None:
-    """Why a text is no glob over names; None for one that is."""
+    """Why a text is not a glob over names; None for a valid one."""
     if pattern != pattern.strip() or not pattern:
         return "must not begin or end with a space"
     if "{" in pattern or "}" in pattern:
@@ -31,10 +31,10 @@ def may_match(pattern: str, catalog: str | None = None) -> bool:
     places = {0}
     for character in prefix:
         places = {after for place in places for after in _after(tokens, place, character)}
-    # What is left must match names joined by dots: as many dots as are still to come, and something between them.
+    # The rest must match names joined by dots: the remaining dots, with text between them.
     dots = 2 if catalog is None else 1
     last = len(tokens) - (tokens[-1:] == [_ANY])
-    """From here on the glob is matched: at its end, or at a star there."""
+    """From here on the glob has matched: at its end, or at a final star."""
     seen: set[tuple[int, int, bool]] = set()
     todo = [(place, 0, False) for place in places]
     while todo:
@@ -51,9 +51,9 @@ def may_match(pattern: str, catalog: str | None = None) -> bool:
 
 
 def _after(tokens: list[str], place: int, character: str | None) -> Iterator[int]:
-    """Places in the glob after a character was matched at ``place``; None: any character but a dot."""
+    """Places in the glob after matching a character at ``place``; None: any character except a dot."""
     while place < len(tokens) and tokens[place] == _ANY:
-        yield place  # the star takes the character, and more of them
+        yield place  # the star matches this character, and may match more
         place += 1
     if place < len(tokens) and _takes(tokens[place], character):
         yield place + 1
@@ -66,8 +66,8 @@ def _takes(token: str, character: str | None) -> bool:
 
 
 def _tokens(pattern: str) -> list[str]:
-    """The glob in parts that match one character each, and stars. Stars in a row are one, or each place among them would be looked
-    at from each. An unclosed ``[`` stands for itself, as for ``fnmatch``."""
+    """The glob in parts that match one character each, and stars. Adjacent stars become one; otherwise each place among them would
+    be tried from each. An unclosed ``[`` stands for itself, as in ``fnmatch``."""
     found: list[str] = []
     i = 0
     while i < len(pattern):

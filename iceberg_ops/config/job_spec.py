@@ -1,10 +1,10 @@
 """The job spec: one piece of work on one table, as a document.
 
-Airflow's operators write it, ``spark_jobs/main.py --job-spec FILE`` and ``iceberg-ops run`` read it; nothing else travels between
-host and engine. Names of jobs are the action names of every floor (maintenance) or row operations.
+Airflow's operators write it, ``spark_jobs/main.py --job-spec FILE`` and ``iceberg-ops run`` read it; nothing else is passed between
+host and engine. A job's name is the name of its maintenance action or row operation, the same in all packages.
 
-Text that is given and blank is an OptionError in every field: what a template left empty must not name a branch or a run key, and
-not mean every row. Only values of Spark's reader options may be blank.
+Given text that is blank is an OptionError in every field: an empty template must not name a branch or a run key, and
+not select every row. Only values of Spark's reader options may be blank.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CATALOG_TYPES = ("sql", "filesystem", "glue", "hive", "rest", "memory")
 
 
 class CatalogConfig(Document, frozen=True, kw_only=True):
-    """A catalog by name: ``type`` (one of ``CATALOG_TYPES``) and its properties (``uri``, ``warehouse``, ...). Its ``repr`` shows
-    no secret, so no traceback does."""
+    """A catalog with a name: ``type`` (one of ``CATALOG_TYPES``) and its properties (``uri``, ``warehouse``, ...). Its ``repr``
+    shows no secret, so no traceback does."""
 
     name: str
     type: str
@@ -50,7 +50,7 @@ class CatalogConfig(Document, frozen=True, kw_only=True):
 
 
 TEXT_FORMATS = ("csv", "json")
-"""Formats of sources that are text, which is read with the types of the table's columns."""
+"""Text formats of sources; text is read with the types of the table's columns."""
 
 
 class Source(Document, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Source(Document, frozen=True, kw_only=True):
     ``format`` parquet, csv or json reads ``paths`` with ``options`` (Spark reader options); ``sql`` runs ``query``, in which the
     target table is the view ``target`` and each entry of ``views`` (name -> path of a Parquet file or folder) is a view; ``table``
     reads another Iceberg ``table`` (catalog.namespace.name), at a ``snapshot_id`` or a ``ref`` if given, of ``catalog`` (None: the
-    job's). Fields that the format does not read, and a source that names nothing, are OptionErrors.
+    job's). Fields that the format does not read, and a source without content, are OptionErrors.
     """
 
     format: Literal["parquet", "csv", "json", "sql", "table"]
@@ -91,12 +91,12 @@ _READS: Mapping[str, tuple[str, ...]] = {
     "sql": ("query", "views"),
     "table": ("table", "catalog", "ref", "snapshot_id"),
 }
-"""Fields of a source that its format reads; without the first it has nothing to read."""
+"""Fields of a source that its format reads; the first one is required."""
 
 
 def paths_of(source: Source) -> list[str]:
     """The paths of a source of files. Raises OptionError for none, which must not count as a source without rows: an overwrite
-    would delete, and put nothing in its place."""
+    would delete rows without writing new ones."""
     if not source.paths:
         raise _names_nothing(source.format)
     return source.paths
@@ -127,7 +127,7 @@ class MergeClause(Document, frozen=True, kw_only=True):
 
 
 class RowChange(Document, frozen=True, kw_only=True):
-    """What delete, update and merge need beside ``where``: the write mode (None: the table's property), SET, ON and clauses."""
+    """The input of delete, update and merge besides ``where``: the write mode (None: the table's property), SET, ON and clauses."""
 
     mode: WriteMode | None = None
     set: dict[str, str] = {}
@@ -140,7 +140,7 @@ class RowChange(Document, frozen=True, kw_only=True):
 
 
 def check_fields(job: JobSpec) -> None:
-    """Raise OptionError for a field that the row operation ``job`` does not read; a WHERE, say, must not be ignored."""
+    """Raise OptionError for a field that the row operation ``job`` does not read; for example, a WHERE must not be ignored."""
     change = job.change or RowChange()
     given = {
         "source": job.source,
@@ -156,7 +156,7 @@ def check_fields(job: JobSpec) -> None:
 
 
 class JobSpec(Document, frozen=True, kw_only=True):
-    """One job. ``options`` hold the action's own options under Iceberg's names, values as text."""
+    """One job. ``options`` are the action's own options with Iceberg's names, values as text."""
 
     job: str
     table: str
@@ -168,18 +168,18 @@ class JobSpec(Document, frozen=True, kw_only=True):
     dry_run: bool = False
     lane: Lane = "auto"
     lane_reason: str = ""
-    """Why whoever chose the lane did so, for the report."""
+    """Why this lane was chosen, for the report."""
     run_key: str | None = None
     plan_id: str | None = None
     source: Source | None = None
     change: RowChange | None = None
     work: str | None = None
-    """A short text that stands for what the job does, a digest say: it is recorded with ``run_key``. A later job with this key and
+    """A short text that identifies the work, for example a digest: it is recorded with ``run_key``. A later job with this key and
     another ``work`` is an error, not a repetition."""
     job_id: str | None = None
-    """Names this attempt; the report carries it, so whoever started the job knows the report as its own."""
+    """The id of this attempt; the report carries it, so the caller can recognise the report."""
     report: str | None = None
-    """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
+    """The location for the ActionReport; None: only standard output."""
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class JobSpec(Document, frozen=True, kw_only=True):
 
     def secrets(self) -> tuple[str, ...]:
         """Every secret of the table's catalog, of the source (its catalog, paths, views and reader options), and of the locations
-        that the options and ``report`` name, in every form it may be printed in, longest first."""
+        in the options and ``report``, in every form in which it may be printed, longest first."""
         places = [*self.options.values(), self.report]
         of_source = secrets_in(msgspec.to_builtins(self.source))
         return longest_first((*secrets_of(self.catalog.properties), *of_source, *secrets_in(places)))
@@ -203,14 +203,14 @@ class JobSpec(Document, frozen=True, kw_only=True):
 
 
 def _check_condition(name: str, condition: str | None) -> None:
-    """A condition that a template left empty must not mean every row. Raises OptionError."""
+    """A condition from an empty template must not select every row. Raises OptionError."""
     if condition is not None and not condition.strip():
         raise OptionError(f"{name} is empty: leave it out, or write the condition true for every row")
 
 
 def _check_table(name: str, table: str, catalog: CatalogConfig | None) -> None:
-    """Raise OptionError unless the table is named in full, and in the catalog that is configured beside it: the job would work on
-    that one's table, and report the other name."""
+    """Raise OptionError unless the table's name is complete and has the name of the configured catalog: otherwise the job would
+    work on one catalog's table and report another name."""
     found = TableName.parse(table, name)
     if catalog is not None and found.catalog != catalog.name:
         raise OptionError(
@@ -219,8 +219,8 @@ def _check_table(name: str, table: str, catalog: CatalogConfig | None) -> None:
 
 
 def with_source_catalog(job: JobSpec) -> JobSpec:
-    """The job with a catalog beside its source table: its own, where the source configures none. Raises OptionError for a source
-    table of a catalog that nothing configures: a table of that name in the job's own would be read instead."""
+    """The job with a catalog for its source table: the job's own, if the source configures none. Raises OptionError for a source
+    table of a catalog without configuration: otherwise a table with that name in the job's own catalog would be read."""
     source = job.source
     if source is None or source.table is None or source.catalog is not None:
         return job

@@ -1,6 +1,7 @@
-"""Table properties as people set them: a value that no reader of the property takes is refused, a key that nobody reads is told.
+"""Checks table properties that people set: a value that is invalid for every reader is refused, an unknown key causes a warning.
 
-Engines may keep properties of their own in a table, so an unknown key is stored; it is told where it looks like one of Iceberg's.
+Engines may keep their own properties in a table, so an unknown key is stored; the warning comes only if it resembles one of
+Iceberg's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _OF_OTHERS = frozenset(
         "write.update.distribution-mode", "write.upsert.enabled", "write.wap.enabled",
     }
 )  # fmt: skip
-"""Properties of Iceberg that other engines obey and this package does not (Java: TableProperties)."""
+"""Properties of Iceberg that other engines use and this package does not (Java: TableProperties)."""
 _OF_ICEBERG = ("commit.", "gc.", "history.", "read.", "schema.", "write.", "iceberg-ops.")
 _PREFIXES = (
     *own.OF_COLUMNS,
@@ -47,12 +48,12 @@ _PREFIXES = (
 PROPERTIES: Mapping[str, own.Property[object]] = {
     found.name: found for found in vars(own).values() if isinstance(found, own.Property)
 }
-"""Those that this package obeys."""
+"""Those that this package uses."""
 
 
 def check_values(given: Mapping[str, str]) -> None:
-    """Raise OptionError for the first value that a property of this package does not take, with the number that a size or a
-    length of time with a unit stands for."""
+    """Raise OptionError for the first value that is invalid for a property of this package; for a size or duration with a unit, the
+    message gives the number."""
     for name, value in given.items():
         known = PROPERTIES.get(name)
         if known is None and (prefix := _prefix_of(name)) is not None:
@@ -65,8 +66,8 @@ def check_values(given: Mapping[str, str]) -> None:
 
 
 def unread(given: Collection[str], columns: Collection[str]) -> Iterator[str]:
-    """A sentence for each key that nobody will read: one that looks like Iceberg's and is none, or names none of ``columns`` (full
-    names)."""
+    """A sentence for each key that nobody will read: one that resembles Iceberg's but is not one, or that names none of ``columns``
+    (full names)."""
     known = [*PROPERTIES, *_OF_OTHERS]
     for name in given:
         prefix = _prefix_of(name)
@@ -89,7 +90,7 @@ def _near(name: str, known: Collection[str], likeness: float) -> str:
 
 
 def _without_unit(name: str, value: str) -> str:
-    """What a value with a unit stands for: tables hold plain numbers."""
+    """The number for a value with a unit: tables hold plain numbers."""
     parser = size(0) if "bytes" in name else duration_ms if name.endswith("-ms") else None
     try:
         number = None if parser is None else parser(value)

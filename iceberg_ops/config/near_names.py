@@ -1,4 +1,4 @@
-"""Names that are nearly right: what an error about an unknown name adds."""
+"""Similar names, for errors about an unknown name."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _MOST = 3
 
 
 def near_names(name: str, known: Iterable[str], *, likeness: float = 0.6) -> list[str]:
-    """At most three of ``known`` that ``name`` may be a misspelling of, the nearest first. Case, and whether words are joined by
-    ``-`` or ``_``, make no difference. ``likeness``: from 0 (anything) to 1 (the same)."""
+    """At most three of ``known`` of which ``name`` may be a misspelling, the nearest first. Case, and ``-`` or ``_`` between
+    words, make no difference. ``likeness``: from 0 (anything) to 1 (the same)."""
     from difflib import get_close_matches  # noqa: PLC0415 - only an error needs it, and every command imports this module
 
     folded: dict[str, str] = {}
@@ -19,7 +19,7 @@ def near_names(name: str, known: Iterable[str], *, likeness: float = 0.6) -> lis
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'a' or 'b'?)``, with the space before it; empty where no name is near."""
+    """`` (did you mean 'a' or 'b'?)``, with the space before it; empty if no name is similar."""
     near = near_names(name, known)
     return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 

@@ -1,6 +1,6 @@
-"""Parsers of option values, and the reader that names action, option, value and rule when one is broken.
+"""Parsers of option values, and a reader whose errors name action, option, value and rule.
 
-A parser takes text and gives a value or raises ValueError whose message is the rule ("must be ...").
+A parser converts text to a value or raises ValueError whose message is the rule ("must be ...").
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 _DIGITS_OF_MS = 11
-"""Milliseconds since 1970 have at least this many digits; with fewer it is a date: 20240101."""
+"""Milliseconds since 1970 have at least this many digits; a shorter number is a date: 20240101."""
 _AGE = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
 _UNITS_OF_SIZE = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([0-9]{1,19})\s*(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE)
@@ -28,7 +28,7 @@ UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option as documented: its name, what its value counts or is, its default in words, and what it means."""
+    """An option as documented: its name, the unit or type of its value, its default in words, and its meaning."""
 
     name: str
     unit: str
@@ -45,7 +45,7 @@ class OptionReader:
 
     @classmethod
     def of(cls, action: str, known: Iterable[Option], options: Mapping[str, str]) -> OptionReader:
-        """A reader of options of which each is one of ``known``. Raises OptionError."""
+        """A reader of options, each of which must be one of ``known``. Raises OptionError."""
         check_option_names(action, known, options)
         return cls(action, options)
 
@@ -60,7 +60,7 @@ class OptionReader:
 
 
 def check_option_names(action: str, known: Iterable[Option], options: Iterable[str]) -> None:
-    """Refuse options that ``action`` does not have. Raises OptionError naming the unknown and the known."""
+    """Refuse options that ``action`` does not have. Raises OptionError naming the unknown and the known ones."""
     names = sorted(option.name for option in known)
     if unknown := sorted(set(options) - set(names)):
         given = ", ".join(f"{name}{did_you_mean(name, names)}" for name in unknown)
@@ -109,7 +109,7 @@ def at_least(low: int) -> Callable[[str], int]:
 
 
 def size(low: int) -> Callable[[str], int]:
-    """Bytes, as a whole number or with a unit: ``512MB`` and ``512MiB`` are both 512 x 2^20 (as in Spark's settings)."""
+    """Bytes, as an integer or with a unit: ``512MB`` and ``512MiB`` are both 512 x 2^20 (as in Spark's settings)."""
 
     def parse(value: str) -> int:
         m = _SIZE.fullmatch(value)
@@ -131,7 +131,7 @@ def choice(*choices: str) -> Callable[[str], str]:
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Comma separated names."""
+    """Comma-separated names."""
     found = tuple(part.strip() for part in value.split(","))
     if not all(found):
         raise ValueError("must be names separated by commas")
@@ -139,7 +139,7 @@ def names(value: str) -> tuple[str, ...]:
 
 
 def numbers(value: str) -> tuple[int, ...]:
-    """Comma separated whole numbers."""
+    """Comma-separated integers."""
     found = [whole_number(part) for part in names(value)]
     known = tuple(number for number in found if number is not None)
     if len(known) < len(found):
@@ -148,7 +148,7 @@ def numbers(value: str) -> tuple[int, ...]:
 
 
 def pairs(value: str) -> dict[str, str]:
-    """``from=to`` pairs, comma separated."""
+    """Comma-separated ``from=to`` pairs."""
     found = [part.partition("=") for part in names(value)]
     if not all(left and sign and right for left, sign, right in found):
         raise ValueError("must be from=to pairs separated by commas")
@@ -176,7 +176,7 @@ def moment(now_ms: int) -> Callable[[str], int]:
 
 
 def duration_ms(value: str) -> int:
-    """A length of time such as ``90m`` or ``7d``, in milliseconds."""
+    """A duration such as ``90m`` or ``7d``, in milliseconds."""
     found = _age_ms(value.strip())
     if found is None:
         raise ValueError("must be a length of time such as 90m, 36h or 7d")
@@ -184,7 +184,7 @@ def duration_ms(value: str) -> int:
 
 
 def _age_ms(value: str) -> int | None:
-    """Milliseconds of a length of time; None where it is none, or more than 64 bits hold."""
+    """Milliseconds of a duration; None if it is not one, or exceeds 64 bits."""
     found = _AGE.fullmatch(value)
     number = None if found is None else whole_number(found[1])
     if found is None or number is None or number * UNIT_MS[found[2]] > LONG_MAX:

@@ -1,11 +1,11 @@
 """Options of the maintenance actions: Iceberg's names and defaults, typed values, and one-line refusals.
 
-Each action has its options as documented (``EXPIRE_SNAPSHOTS``) and a function (``expire_snapshots_options``) that turns the text
-of a job spec into one frozen value. Unknown keys are refused with the known ones named; a value that breaks a rule is refused with
-the value and the rule. Sizes are bytes, times milliseconds since the epoch. Where Iceberg takes a default from a table property,
+Each action has its documented options (``EXPIRE_SNAPSHOTS``) and a function (``expire_snapshots_options``) that converts the text
+of a job spec to one frozen value. An unknown key is refused with a list of the known ones; an invalid value is refused with
+the value and the rule. Sizes are bytes, times milliseconds since the epoch. If Iceberg takes a default from a table property,
 ``properties`` gives it. ``actions`` registers them.
 
-What the values mean for a plan is decided in ``iceberg_ops.planning``. Reference: Iceberg's Spark procedures and action options.
+``iceberg_ops.planning`` decides what the values mean for a plan. Reference: Iceberg's Spark procedures and action options.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ V = TypeVar("V")
 NO_LIMIT = 2**63 - 1
 DAY_MS = 86_400_000
 SMALL_FILE_RATIO = 0.75
-"""A file below this part of the target size is small (Java: MIN_FILE_SIZE_DEFAULT_RATIO)."""
+"""A file below this share of the target size is small (Java: MIN_FILE_SIZE_DEFAULT_RATIO)."""
 JOB_ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
 
 _SIZES = (
@@ -142,7 +142,7 @@ class SizeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressOptions:
-    """How groups are worked off and committed."""
+    """How groups are processed and committed."""
 
     max_concurrent_file_group_rewrites: int
     partial_progress: bool
@@ -153,7 +153,7 @@ class ProgressOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteDataFilesOptions:
-    """``sort_order`` is the text of option sort-order; None means the table's own where ``strategy`` is sort."""
+    """``sort_order`` is the text of option sort-order; None means the table's own if ``strategy`` is sort."""
 
     strategy: str
     sort_order: str | None
@@ -307,14 +307,14 @@ def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> R
 
 
 def _refuse_others(read: OptionReader, name: str, parse: Callable[[str], V], default: V, because: str) -> None:
-    """An option that Iceberg has and that could not take effect here: its default, which is what happens, is accepted."""
+    """An option of Iceberg that has no effect here: its default, which matches the behaviour, is accepted."""
     if (value := read(name, parse, default)) != default:
         raise UnsupportedError(f"not supported: option {name} = {value} of {read.action}, because {because} here")
 
 
 def properties_that_fit(options: Mapping[str, str]) -> dict[str, str]:
-    """Table properties with which the limits of file sizes in ``options`` are right, if they are with any: a target between them.
-    Raises ValueError for a limit that is no size."""
+    """Table properties for which the file size limits in ``options`` are valid, if there are any: a target between them.
+    Raises ValueError for a limit that is not a size."""
     low, high = options.get("min-file-size-bytes"), options.get("max-file-size-bytes")
     if low is not None:
         target = max(size(0)(low.strip()) + 1, 2)

@@ -1,6 +1,6 @@
-"""Maintenance policies: what should be done to which tables, when, and with which options.
+"""Maintenance policies: which actions run on which tables, when, and with which options.
 
-A YAML document people keep in git::
+A YAML document that people keep in git::
 
     version: 1
     defaults:
@@ -22,12 +22,12 @@ A YAML document people keep in git::
       - match: prod.nyc.flights
         enabled: false
 
-A policy is for the tables of the catalogs that it names, and no others. Settings apply in order: defaults, the table's catalog, its
+A policy applies only to the tables of the catalogs that it names. Settings apply in order: defaults, the table's catalog, its
 namespaces (outer first), then every entry of ``tables`` whose glob matches, in the order written, an entry without wildcards last.
-Each field of a later layer replaces the earlier one by itself; ``options`` merge key by key, and every value remembers the layer
+Each field of a later layer replaces the earlier one separately; ``options`` merge key by key, and every value records the layer
 that set it (provenance), which ``policy explain`` shows. ``maintenance`` is replaced as a whole: its order is part of its meaning.
 
-Reading a policy and its rules are in ``iceberg_ops.config.policy_lint``.
+``iceberg_ops.config.policy_lint`` reads a policy and checks its rules.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Scalar = str | int | float | bool
 
 
 class MaintenanceStep(Document, frozen=True, kw_only=True):
-    """One action of the ordered list. ``name`` tells two steps of one action apart; ``schedule`` None: the policy's."""
+    """One action of the ordered list. ``name`` distinguishes two steps of one action; ``schedule`` None: the policy's."""
 
     action: str
     name: str | None = None
@@ -63,7 +63,7 @@ class MaintenanceStep(Document, frozen=True, kw_only=True):
 
 
 class Settings(Document, frozen=True, kw_only=True):
-    """What any layer may set; None: not set here. ``options`` go from action name to options added to its steps."""
+    """The settings of any layer; None: not set here. ``options`` map an action name to options for its steps."""
 
     enabled: bool | None = None
     schedule: str | None = None
@@ -96,7 +96,7 @@ class Policy(Document, frozen=True, kw_only=True):
     tables: list[TablePolicy] = []
 
     def catalog_config(self, name: str) -> CatalogConfig:
-        """The catalog as a job spec wants it. Raises OptionError."""
+        """The catalog in the form of a job spec. Raises OptionError."""
         if name not in self.catalogs:
             known = ", ".join(self.catalogs) or "none"
             raise OptionError(f"the policy has no catalog {name!r}, so nothing in it applies there: its catalogs are {known}")
@@ -114,7 +114,7 @@ class Sourced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveStep:
-    """One step as it will run: options as text with the layer that set each."""
+    """One step as it will run: options as text, each with the layer that set it."""
 
     action: str
     label: str
@@ -127,13 +127,13 @@ class EffectiveStep:
     source: str
 
     def option_texts(self) -> dict[str, str]:
-        """Options as a job spec carries them."""
+        """Options in the form of a job spec."""
         return {name: found.value for name, found in self.options.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
-    """What the policy says about one table. ``settings`` hold every field that some layer set."""
+    """The policy's settings for one table. ``settings`` hold every field that some layer set."""
 
     table: str
     settings: Mapping[str, Sourced] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class EffectivePolicy:
         return found is None or bool(found.value)
 
     def setting(self, name: str, default: Any = None) -> Any:
-        """A field's value, or ``default`` where no layer sets it."""
+        """A field's value, or ``default`` if no layer sets it."""
         found = self.settings.get(name)
         return default if found is None else found.value
 
@@ -198,7 +198,7 @@ def all_layers(policy: Policy) -> Iterable[tuple[str, Settings]]:
 
 def layers_of(policy: Policy, table: str) -> list[tuple[str, Settings]]:
     """The layers that apply to a table, weakest first, with their paths. None applies to a table of a catalog that the policy does
-    not name: its defaults are meant for the catalogs it names."""
+    not name: its defaults are only for the catalogs it names."""
     catalog, *namespace = table.split(".")[:-1] or [""]
     if catalog not in policy.catalogs:
         return []
@@ -214,11 +214,11 @@ def layers_of(policy: Policy, table: str) -> list[tuple[str, Settings]]:
 
 
 def as_text(value: Scalar) -> str:
-    """An option's value as job specs carry it."""
+    """An option's value in the form of a job spec."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _later(added: Mapping[str, Sourced], step_source: str, order: list[str], step: MaintenanceStep) -> dict[str, Sourced]:
-    """Options of layers that win over the step's own: all new names, and names set by a layer at or above the step's."""
+    """Options of layers that override the step's own: all new names, and names set by a layer at or above the step's."""
     level = order.index(step_source)
     return {key: found for key, found in added.items() if key not in step.options or order.index(found.source) > level}

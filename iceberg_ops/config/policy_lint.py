@@ -1,6 +1,6 @@
-"""Reading a policy strictly: every key, action, option, schedule, name and glob is one that its reader takes.
+"""Reads a policy strictly: every key, action, option, schedule, name and glob must be valid for its reader.
 
-Schedules are decided by the parser that Airflow uses, step names by Airflow's rule for task ids, globs by the matcher. A problem
+Airflow's parser checks schedules, Airflow's rule for task ids checks step names, the matcher checks globs. A problem
 is one line with its path in the document; the first one refuses the policy.
 """
 
@@ -23,13 +23,14 @@ from iceberg_ops.config.schedules import schedule_problem
 from iceberg_ops.errors import OptionError
 
 _STEP_NAME = re.compile(r"[\w.-]{1,200}")
-"""Airflow: letters, digits, ``_.-``, at most 250 of them; a task's id is the name with a prefix."""
+"""Airflow: letters, digits, ``_.-``, at most 250; a task's id is the name with a prefix."""
 _BLANK = "is blank: leave it out, or give it a value"
 _ACTIONS = ", ".join(MAINTENANCE_ACTIONS)
 
 
 def load_policy(data: bytes | str, name: str) -> Policy:
-    """Parse and lint a policy; ``name`` (a path, say) leads error messages. Raises OptionError for the first problem."""
+    """Parse and lint a policy; error messages start with ``name`` (for example a path). Raises OptionError for the first
+    problem."""
     policy, problems = _checked(data, name)
     if policy is None:
         raise OptionError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
@@ -37,12 +38,12 @@ def load_policy(data: bytes | str, name: str) -> Policy:
 
 
 def problems_in(data: bytes | str, name: str) -> list[str]:
-    """Every problem of a policy document, as ``name:line: path: rule``; text that is no YAML has one. Empty where it is right."""
+    """Every problem of a policy document, as ``name:line: path: rule``; text that is not YAML has one. Empty if it is valid."""
     return _checked(data, name)[1]
 
 
 def _checked(data: bytes | str, name: str) -> tuple[Policy | None, list[str]]:
-    """The policy, None where something is wrong with it; and every problem."""
+    """The policy, None if it has a problem; and every problem."""
     try:
         content = read_yaml(data, name)
     except OptionError as e:
@@ -57,7 +58,7 @@ def _checked(data: bytes | str, name: str) -> tuple[Policy | None, list[str]]:
 
 
 def lint(policy: Policy) -> list[str]:
-    """Every problem of a parsed policy, each with its path; empty where it is right."""
+    """Every problem of a parsed policy, each with its path; empty if it is valid."""
     problems = [problem for path, settings in all_layers(policy) for problem in _lint_settings(path, settings)]
     problems += _lint_names(policy)
     try:
@@ -81,7 +82,7 @@ def step_order(policy: Policy) -> list[str]:
 
 
 def _lint_names(policy: Policy) -> Iterable[str]:
-    """Names of catalogs, namespaces and tables: what no table can match is a mistake."""
+    """Names of catalogs, namespaces and tables: a name that matches no table is a mistake."""
     known = ", ".join(policy.catalogs) or "it has none"
     if not policy.catalogs and any(layer.maintenance for _, layer in all_layers(policy)):
         yield "catalogs: the policy names none, so its maintenance is for no table: name the catalogs that it is meant for"

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _TRUNCATED = re.compile(r"truncate\((\d+)\)")
 
 WriteMode = Literal["copy-on-write", "merge-on-read"]
-"""How a statement changes rows: files are written again without them, or delete files name them."""
+"""How a statement changes rows: it rewrites files without them, or delete files name them."""
 WRITE_MODES: tuple[str, ...] = get_args(WriteMode)
 
 
@@ -80,7 +80,7 @@ def metrics_mode(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Property(Generic[T]):
-    """A property's name, default (in text, as a table would hold it; None: unset), parser, and what it means."""
+    """A property's name, default (as text in a table; None: unset), parser, and meaning."""
 
     name: str
     default: str | None
@@ -88,7 +88,7 @@ class Property(Generic[T]):
     meaning: str
 
     def of(self, properties: Mapping[str, str]) -> T:
-        """The typed value in force. Raises OptionError. An unset property without default raises too: use ``maybe``."""
+        """The effective typed value. Raises OptionError. An unset property without default raises too: use ``maybe``."""
         text = properties.get(self.name, self.default)
         if text is None:
             raise OptionError(f"table property {self.name} is not set and has no default")
@@ -99,7 +99,7 @@ class Property(Generic[T]):
             raise OptionError(f"table property {self.name} = {text!r}: {rule}") from None
 
     def maybe(self, properties: Mapping[str, str]) -> T | None:
-        """Like ``of``, but None where the property is unset and has no default."""
+        """Like ``of``, but None if the property is unset and has no default."""
         return None if properties.get(self.name, self.default) is None else self.of(properties)
 
 
@@ -261,29 +261,29 @@ _OF_COLUMNS: tuple[Property[object], ...] = (
     Property(PARQUET_STATS_PREFIX, "true", _boolean, "whether this column has statistics"),
 )
 OF_COLUMNS: Mapping[str, Property[object]] = {found.name: found for found in _OF_COLUMNS}
-"""What stands before a column's name."""
+"""Prefixes that are followed by a column's name."""
 
 NAME_MAPPING = Property(
     "schema.name-mapping.default", None, str, "names by which columns of files without field ids are found, as JSON"
 )
 
 LEDGER_PREFIX = "iceberg-ops.ledger."
-"""Properties that remember run keys."""
+"""Properties that record run keys."""
 LEDGER_FILE_PREFIX = "iceberg-ops.ledger-file."
-"""Properties that name files which remember run keys."""
+"""Properties that name files with recorded run keys."""
 IMPORTED_FOLDER_PREFIX = "iceberg-ops.imported-folder."
-"""Properties that name folders outside the table's own ones from which files were imported where they lie."""
+"""Properties that name folders outside the table's own from which files were imported in place."""
 OWNS_IMPORTED_FILES = Property(
     "iceberg-ops.owns-imported-files",
     "false",
     _boolean,
     "whether an expiry deletes files that were imported where they lie, outside the table's folders",
 )
-"""Whether an expiry deletes files that were imported where they lie, from outside the table's own folders."""
+"""Whether an expiry deletes files that were imported in place, from outside the table's own folders."""
 FORMER_LOCATION_PREFIX = "iceberg-ops.former-location."
-"""Properties that name locations which the table had before: its files are there, and the notes of jobs that began then."""
+"""Properties that name former locations of the table: its files are there, and the notes of jobs that began then."""
 FORMER_FOLDER_PREFIX = "iceberg-ops.former-folder."
-"""Properties that name other folders which the table wrote to before (``write.data.path`` and the like): its files are there."""
+"""Properties that name other former folders of the table (``write.data.path`` and similar): its files are there."""
 
 RESERVED = frozenset(
     {

@@ -1,7 +1,7 @@
-"""The action report: what a job found, did and proved, as one document.
+"""The action report: what a job found, did and verified, as one document.
 
-Written beside the job spec; the command line, the Airflow operators, the health page and the audit table all read this and nothing
-else. Counts carry the names Iceberg's own procedures use, in kebab case (``rewritten-data-files-count``).
+Written beside the job spec; the command line, the Airflow operators, the health page and the audit table read only
+this document. Counts have the names of Iceberg's own procedures, in kebab case (``rewritten-data-files-count``).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class TableState(Document, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Certificate(Document, frozen=True, kw_only=True):
-    """The proof that a group kept its rows: live rows in (after deletes), rows out, columns whose null counts agree; of a sort,
-    also how many rows out were found to be in the order asked for, which is all of them."""
+    """The proof that a group kept its rows: live rows in (after deletes), rows out, columns with equal null counts; for a sort,
+    also the number of output rows whose order was verified, which must be all of them."""
 
     rows_in: int
     rows_out: int
@@ -40,10 +40,10 @@ class Certificate(Document, frozen=True, kw_only=True):
 
 
 class GroupReport(Document, frozen=True, kw_only=True):
-    """One file group of a rewrite. ``reason`` says why it was chosen, or why it was dropped or planned again.
+    """One file group of a rewrite. ``reason`` says why it was selected, or why it was dropped or planned again.
 
-    ``carried-over``: committed, with deletes of ``carried_over_rows`` rows that came while it was rewritten. ``re-planned``: a
-    conflict took it, and what is left of its files was planned again as the group that ``reason`` names."""
+    ``carried-over``: committed, with deletes of ``carried_over_rows`` rows that were committed during the rewrite. ``re-planned``:
+    a conflict dropped it, and the rest of its files was planned again as the group named in ``reason``."""
 
     group_id: str
     status: GroupStatus
@@ -58,14 +58,14 @@ class GroupReport(Document, frozen=True, kw_only=True):
 
 
 class SkippedFile(Document, frozen=True, kw_only=True):
-    """A file the plan left alone, and the rule that decided it."""
+    """A file that the plan does not rewrite, and the rule for that."""
 
     file_path: str
     reason: str
 
 
 class KeptSnapshot(Document, frozen=True, kw_only=True):
-    """A snapshot that an expiry leaves, and the rule that decided it."""
+    """A snapshot that an expiry keeps, and the rule for that."""
 
     snapshot_id: int
     reason: str
@@ -84,7 +84,7 @@ INTERRUPTED = "INTERRUPTED"
 
 
 class ErrorReport(Document, frozen=True, kw_only=True):
-    """``code`` of the exception tree, its one-line message, and the next thing to try."""
+    """``code`` of the exception tree, its one-line message, and the next step."""
 
     code: str
     message: str
@@ -92,7 +92,7 @@ class ErrorReport(Document, frozen=True, kw_only=True):
 
 
 class ActionReport(Document, frozen=True, kw_only=True, omit_defaults=False):
-    """What became of one job. Times are milliseconds; ``started_at`` is ISO 8601 UTC. Its JSON has every field."""
+    """The result of one job. Times are milliseconds; ``started_at`` is ISO 8601 UTC. Its JSON has every field."""
 
     action: str
     table: str
@@ -117,9 +117,9 @@ class ActionReport(Document, frozen=True, kw_only=True, omit_defaults=False):
     groups: list[GroupReport] = []
     skipped: list[SkippedFile] = []
     kept_snapshots: list[KeptSnapshot] = []
-    """Of an expiry: the snapshots that stay, at most the newest 1,000 of them."""
+    """For an expiry: the snapshots that stay, at most the newest 1,000 of them."""
     files: list[str] = []
-    """For dry runs and removals: the files concerned (expired, orphaned), at most 1,000 of them."""
+    """For dry runs and removals: the affected files (expired, orphaned), at most 1,000 of them."""
     failures: list[SkippedFile] = []
     error: ErrorReport | None = None
 
@@ -135,7 +135,7 @@ class _Marks(msgspec.Struct, rename="kebab"):
 
 
 def is_report(data: bytes) -> bool:
-    """Whether a file of these bytes is a report, of this release or another."""
+    """Whether these bytes are a report, of this release or another."""
     try:
         msgspec.json.decode(data, type=_Marks)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -15,8 +15,8 @@ from iceberg_ops.config.properties import DELETE_GRANULARITY, TARGET_FILE_SIZE_B
 from iceberg_ops.errors import OptionError
 
 Isolation = Literal["serializable", "snapshot"]
-"""``serializable``: no row that the operation should have seen may have appeared; ``snapshot``: only what it removes or replaces
-must be untouched. None, where an operation takes it, means that only what would corrupt the table is checked."""
+"""``serializable``: no row that the operation should have seen may have been added; ``snapshot``: only rows that it removes or
+replaces must be unchanged. None, if an operation allows it: only conflicts that would corrupt the table are checked."""
 
 WAP_ID = "wap-id"
 
@@ -59,7 +59,7 @@ ROW_OPTIONS: Mapping[str, tuple[Option, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Typed options; None where the table or Spark decides."""
+    """Typed options; None if the table or Spark decides."""
 
     target_file_size: int
     distribution_mode: str | None

@@ -1,4 +1,4 @@
-"""When a policy's steps run: what Airflow takes as a schedule, decided by the parser that Airflow uses (croniter)."""
+"""When a policy's steps run: valid schedules of Airflow, checked with the parser that Airflow uses (croniter)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RANDOM = re.compile(r"(^|[ ,])R", re.IGNORECASE)
 
 
 def schedule_problem(schedule: str) -> str | None:
-    """Why a text is no schedule; None for one that is."""
+    """Why a text is not a schedule; None for a valid one."""
     if schedule.startswith("@"):
         if schedule[1:] in PRESETS:
             return None

@@ -1,13 +1,13 @@
-"""Which texts of a catalog's properties are secrets, and texts without them.
+"""Decides which texts of a catalog's properties are secrets, and hides them in other texts.
 
-A secret is the password of a URI (of one that cannot be parsed as well), a secret parameter of its query, a secret setting of a
-connection string (``UID=sa;PWD=...``, also where a URI's query holds one, as for ODBC), and the value of a property whose name says
+A secret is the password of a URI (even if the URI cannot be parsed), a secret parameter of its query, a secret setting of a
+connection string (``UID=sa;PWD=...``, also inside a URI's query, as for ODBC), and the value of a property whose name says
 so (``password``, ``token``, ``s3.secret-access-key``, ...). Errors name the property, never its value.
-What is written all the same, because it comes from a driver or a library, goes through ``hide`` first. A secret is hidden in each
-form that programs print: as written, percent-decoded, percent-encoded, and as JSON.
+Texts from a driver or a library may still contain a secret; they go through ``hide`` before they are written. A secret is hidden in
+each form that programs print: as written, percent-decoded, percent-encoded, and as JSON.
 
 Paths and SQL text are facts, and go through ``hide_in_path`` and ``hide_in_sql``: partition folders (``pwd=x``) and conditions
-stay.
+stay visible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus
 
 HIDDEN = "***"
 SHORTEST = 4
-"""Shorter texts are not hidden: replacing every ``a`` would destroy the message and tell the secret."""
+"""Shorter texts are not hidden: replacing every ``a`` would destroy the message and reveal the secret."""
 
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|signature|secret|token|credential|authorization|connection[-_.]?string"
@@ -33,51 +33,51 @@ _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null"
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
 _ABOUT = re.compile(r"enabled|interval|expir|timeout|lifetime|duration|length|refresh(?![-_.]?token)", re.IGNORECASE)
 _MEASURES, _UNITS = frozenset({"max", "min", "size", "count"}), frozenset({"ms", "s"})
-"""Names of numbers about secrets: ``token-expires-in-ms``, ``maxTokenSize``. Short ones count as whole words only, and units
-at the end: ``admin.password`` and ``account-key`` have them inside. Other numbers may be passwords."""
+"""Names of numbers about secrets: ``token-expires-in-ms``, ``maxTokenSize``. Short ones count only as whole words, and units only
+at the end: ``admin.password`` and ``account-key`` contain them. Other numbers may be passwords."""
 _WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _COMMON_WORD = re.compile(r"[a-z]{1,7}")
-"""A weak password that is a word would take folders and columns with it (``data``): paths and SQL keep it."""
+"""Hiding a weak password that is a word would also hide folders and columns (``data``): paths and SQL keep it."""
 _PORT = re.compile(r"[0-9]{1,5}(?![^,])")
 
 _INNER_QUOTES = r"['\"]{1,3}(?=[^\s,:;&)\]}>'\"])"
-"""Quotes that may be a password's own: those around a text have its end, a comma, a bracket or the like behind them."""
+"""Quotes that may belong to a password: quotes around a text are followed by its end, a comma, a bracket or similar."""
 _WORD = re.compile(rf"(?:[^\s'\"]|{_INNER_QUOTES})+")
-"""What may be a URI: these patterns, and those below, take time in proportion to the text, however long its words are."""
+"""A possible URI. These patterns, and those below, take time proportional to the text, however long its words are."""
 _UP_TO_PASSWORD = re.compile(r"://[^:/]*:")
-"""A user name may have an @, as mail addresses do."""
+"""A user name may contain an @, as in mail addresses."""
 _PARAMETER = re.compile(r"(?:[?&;#]|%3B|%26)([\w.-]{1,64})(?:\[\w{0,20}\])?(?:=|%3D)", re.IGNORECASE)
 """The name of a parameter of a URI's query or fragment, or of a setting of a connection string in one."""
 _VALUE = re.compile(rf"(?:[^\s&'\"]|{_INNER_QUOTES})*")
-"""Its value is taken to end with the word."""
+"""The value of a parameter ends with the word."""
 
 _QUOTED = r"\{(?:[^}]|\}\}){0,500}\}|'(?:[^'\\]|\\.){0,500}'|\"[^\"]{0,500}\""
 _SETTING_OF_ODBC = re.compile(rf"(?<![/\w.])([A-Za-z][\w .-]{{0,64}}?)\s*=\s*({_QUOTED}|[^;]*)")
 _SETTING = re.compile(rf"(?<![/\w.])([A-Za-z][\w.-]{{0,128}})\s*=\s*({_QUOTED}|[^&\s]*)")
 """``name=value`` of a connection string: ODBC's with ``;`` between (``{}`` around a value), libpq's with spaces (``''`` around).
-A name after a slash is that of a partition folder."""
+A name after a slash belongs to a partition folder."""
 _PASSWORD_SETTING = re.compile(rf"(?<![/\w.-])((?:ssl)?passw(?:or)?d|pwd|passphrase)=({_QUOTED}|{_VALUE.pattern})", re.IGNORECASE)
-"""Of a connection string in a message. Other names may be columns in a condition."""
+"""A password in a connection string in a message. Other names may be columns in a condition."""
 _BEFORE_CONDITION = re.compile(r"\b(?:where|and|or|not|set|on|when|having)[\s(]+$", re.IGNORECASE)
 _AFTER_CONDITION = re.compile(r"\)*\s+(?:and|or)\s", re.IGNORECASE)
-"""SQL around ``pwd='x'``, which no connection string has."""
+"""SQL around ``pwd='x'``, which does not occur in connection strings."""
 _URI_BEGINS = re.compile(r"(?<![A-Za-z0-9+.-])(?=[A-Za-z][A-Za-z0-9+.-]{0,40}://)")
 _AFTER_URI = ")]},;"
-"""What SQL may have right behind a URI, beside a back quote."""
+"""Characters that SQL may have directly after a URI, besides a back quote."""
 _HADOOP = ("hdfs", "viewfs")
-"""File systems whose locations have a port and no password."""
+"""File systems whose locations have a port but no password."""
 _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
-"""As SQLAlchemy reads it: a path may have a colon and an @, a user name no slash."""
+"""SQLAlchemy's rule: a path may contain a colon and an @, a user name no slash."""
 
 
 def is_secret(name: str) -> bool:
-    """Whether the name of a property says that its value is a secret."""
+    """Whether the name of a property shows that its value is a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def is_secret_setting(name: str, value: str) -> bool:
-    """Whether a property is a secret by its name. ``token-refresh-enabled=true`` is none, nor are numbers about a secret. A header
-    of a REST catalog may be one whatever it is called."""
+    """Whether a property's name marks it as a secret. ``token-refresh-enabled=true`` is not a secret, nor are numbers about one. A
+    header of a REST catalog may be one, whatever its name."""
     if value.lower() in _BOOLEANS:
         return False
     if name.startswith("header."):
@@ -88,25 +88,25 @@ def is_secret_setting(name: str, value: str) -> bool:
 
 
 def _is_measure(name: str) -> bool:
-    """Whether the name of a secret is that of a number about it."""
+    """Whether the name, which contains that of a secret, is for a number about it."""
     words = [word.lower() for word in _WORD_OF_NAME.findall(name)]
     return _ABOUT.search(name) is not None or not _MEASURES.isdisjoint(words) or not _UNITS.isdisjoint(words[-1:])
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether a property is a secret by its name, or has one in its value: the password of a URI, say."""
+    """Whether a property is a secret by its name, or contains one in its value (for example the password of a URI)."""
     return is_secret_setting(name, value) or without_secrets({name: value})[name] != value
 
 
 def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Every secret among a catalog's properties in every form, longest first; those shorter than ``SHORTEST`` are left out,
-    and ``true`` and the like."""
+    """Every secret among a catalog's properties in every form, longest first; without those shorter than ``SHORTEST``, and
+    without ``true`` and similar values."""
     found = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
     return longest_first(filter(_can_be_told, found))
 
 
 def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Each once. A secret that holds another comes before it, so that it is hidden whole."""
+    """Each once. A secret that contains another comes before it, so that it is hidden completely."""
     return tuple(sorted(set(secrets), key=lambda s: (-len(s), s)))
 
 
@@ -142,7 +142,7 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 
 def hide_in_path(path: str, secrets: Iterable[str]) -> str:
-    """A location without the secrets: those that are known, the password of its authority, and those of its query."""
+    """A location without secrets: the known ones, the password of its authority, and those of its query."""
     return _without_its_own(_without_known(path, secrets))
 
 
@@ -154,7 +154,7 @@ def _without_its_own(path: str) -> str:
 
 
 def hide_in_sql(text: str, secrets: Iterable[str]) -> str:
-    """SQL without the secrets: those that are known, and the passwords of URIs in it. ``pwd = 'x'`` is a condition."""
+    """SQL without secrets: the known ones, and the passwords of URIs in it. ``pwd = 'x'`` is a condition."""
     return _WORD.sub(_without_uri_secrets, _without_known(text, secrets))
 
 
@@ -163,18 +163,18 @@ def _without_uri_secrets(word: re.Match[str]) -> str:
 
 
 def hide_passwords(text: str) -> str:
-    """``text`` with the passwords and secret parameters of URIs in it replaced by ``***``: for where the secrets themselves are
-    not known."""
+    """``text`` with the passwords and secret parameters of URIs in it replaced by ``***``: for code that does not know the
+    secrets."""
     return _PASSWORD_SETTING.sub(_without_value, _without_parameters(_WORD.sub(_without_password, text)))
 
 
 Secrets = Callable[[], Iterable[str]]
-"""The secrets that are known, asked for when there is something to hide them in."""
+"""Returns the known secrets; called when there is text to hide them in."""
 
 
 class HidingFormatter(logging.Formatter):
-    """Log lines, tracebacks included, without the passwords and secret parameters of URIs, and without the secrets that are
-    known."""
+    """Formats log lines, tracebacks included, without the passwords and secret parameters of URIs, and without the known
+    secrets."""
 
     def __init__(self, form: str | None = None, *, secrets: Secrets = tuple) -> None:
         super().__init__(form)
@@ -185,13 +185,13 @@ class HidingFormatter(logging.Formatter):
 
 
 def hide_in_logs(secrets: Secrets = tuple) -> None:
-    """Hide them in what a process without handlers logs on standard error."""
+    """Hide them in the log lines that a process without handlers writes to standard error."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(HidingFormatter(secrets=secrets))
 
 
 def _without_password(word: re.Match[str]) -> str:
-    """The password goes from the first ``://user:`` to the last @."""
+    """The password is between the first ``://user:`` and the last @."""
     text = word[0]
     end = text.rfind("@")
     for start in _UP_TO_PASSWORD.finditer(text, 0, max(end, 0)):
@@ -209,7 +209,7 @@ def _without_known(text: str, secrets: Iterable[str]) -> str:
 
 
 def _password_in_path(path: str) -> tuple[int, int] | None:
-    """Where the password of a location's authority is: up to the first slash, or behind it where what is before is no port."""
+    """Where the password of a location's authority is: up to the first slash, or after it if the text before is not a port."""
     begun = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^:/?#]*:", path)
     if begun is None:
         return None
@@ -273,14 +273,14 @@ def _secrets(name: str, value: str) -> Iterator[str]:
         if (found := _SQLITE_PASSWORD.match(rest)) is not None:
             yield found[1]
         return
-    # The password ends at the last @, which a query may have as well. Characters in it that are not encoded count as its own.
+    # The password ends at the last @, which a query may also contain. Unencoded characters in it count as part of it.
     address = rest.partition("?")[0]
     user, _, _ = (address if "@" in address else rest).rpartition("@")
     yield from user.partition(":")[2:]
 
 
 def _settings(text: str) -> Iterator[str]:
-    """Values of secret settings in a connection string, as written and without what is around them."""
+    """Values of secret settings in a connection string, as written and without the quotes around them."""
     for name, value in (_SETTING_OF_ODBC if ";" in text else _SETTING).findall(text):
         if value and is_secret(name):
             yield value

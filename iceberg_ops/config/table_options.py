@@ -1,6 +1,6 @@
-"""Options of actions on a table that no policy schedules by itself: importing files, computing statistics.
+"""Options of actions on a table that policies do not schedule: importing files, computing statistics.
 
-As in ``options``: Iceberg's names and defaults, typed values, one-line refusals.
+As in ``options``: Iceberg's names and defaults, typed values, one-line errors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Text that UTF-8 can hold.
+"""Text that UTF-8 can encode.
 
-Python reads bytes of another encoding, and an escape of half of a surrogate pair, as lone surrogates: they can be written into no
-metadata, no data file and no report.
+Python reads bytes in another encoding, and an escape of half of a surrogate pair, as lone surrogates: they cannot be written to
+metadata, data files or reports.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Text that is a whole number: the one place where text from metadata, options, file names and other engines becomes an int.
+"""Parses integers: the only place where text from metadata, options, file names and other engines becomes an int.
 
-Python's own reading is wider than any writer of the format: it takes superscripts for digits in one test and not in the next, reads
-``1_000``, and raises ValueError for more than 4,300 digits. Here a number is ASCII digits with an optional sign, and fits into the
-64 bits that Java has for it.
+Python's own parser accepts more than any writer of the format: it treats superscripts as digits in one test and not in the next,
+reads ``1_000``, and raises ValueError for more than 4,300 digits. Here a number is ASCII digits with an optional sign, and fits
+into the 64 bits that Java uses for it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 EXACT_MAX = 2**53
-"""Up to it every whole number is a double."""
+"""Every integer up to this one is exact as a double."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def whole_number(text: str, most: int = LONG_MAX) -> int | None:
-    """The number that ``text`` is; None where it is no whole number, or not between ``-most - 1`` and ``most``."""
+    """The integer in ``text``; None if it is not an integer, or not between ``-most - 1`` and ``most``."""
     if not _WHOLE.fullmatch(text):
         return None
     found = int(text)
@@ -24,6 +24,6 @@ def whole_number(text: str, most: int = LONG_MAX) -> int | None:
 
 
 def count_of(text: str | None) -> int | None:
-    """A whole number, 0 or more; None for anything else."""
+    """An integer of 0 or more; None for anything else."""
     found = None if text is None else whole_number(text)
     return None if found is None or found < 0 else found

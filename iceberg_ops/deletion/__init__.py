@@ -1,18 +1,18 @@
-"""The one room that deletes files.
+"""The only package that deletes files.
 
-No other module of the product calls ``FileIO.delete`` or ``delete_many``; a static test holds it. Each door states what proves that
-a file may go:
+No other module of the product calls ``FileIO.delete`` or ``delete_many``; a static test checks this. Each module states what proves
+that a file may be deleted:
 
-- ``own_files``: a maker created the file itself and has not handed it to anybody.
-- ``gate.discard_staged``: a run wrote the file for a commit that did not happen, and the table as it is now does not refer to it.
-- ``gate.delete_unreferenced``: the table once referred to the file, or nothing ever did; the table as it is now does not.
-- ``expired``: which files only removed snapshots refer to; ``orphans`` and ``expiry`` decide on candidates, the gate on deletion.
-- ``metadata_files``: a metadata file that a catalog refused, or that fell out of the metadata log.
-- ``purge``: all files of a table that its catalog has forgotten.
-- ``leases`` and ``notes``: small files by which running jobs tell each other what to keep; ``places`` says where they lie.
+- ``own_files``: the writer created the file itself and has not handed it over to anybody.
+- ``gate.discard_staged``: a run wrote the file for a commit that did not happen, and the current table does not refer to it.
+- ``gate.delete_unreferenced``: the current table does not refer to the file.
+- ``expired``: only removed snapshots refer to these files. ``orphans`` and ``expiry`` choose the candidates, the gate deletes them.
+- ``metadata_files``: a metadata file that a catalog refused, or that dropped out of the metadata log.
+- ``purge``: all files of a table that its catalog no longer has.
+- ``leases`` and ``notes``: small files in which running jobs record which files must stay; ``places`` defines their folders.
 
-What cannot be proven stays, and is reported; the orphan job takes it later. Not here: which snapshots expire
-(``commit.retention``), which listed files are orphans (``planning.remove_orphan_files``).
+A file without such a proof stays and is reported; a later orphan removal deletes it. Decided elsewhere: which snapshots expire
+(``commit.retention``) and which listed files are orphans (``planning.remove_orphan_files``).
 
     done = discard_staged(table, lambda: catalog.load_table(name), ["s3://wh/t/data/00000-…parquet"])
     done.deleted, done.kept, done.failures

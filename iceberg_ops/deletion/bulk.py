@@ -1,5 +1,5 @@
-"""Deleting many files that are proven to go: in bulk as the store does it best, or with no more deletes at a time than were asked
-for."""
+"""Deletes many files that are proven to be unneeded: in bulk if the store supports it, or with a limited number of deletes at a
+time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DELETED_AT_ONCE = 10_000
 
 
 def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None) -> list[DeleteFailure]:
-    """What could not be deleted. ``most_at_once`` (max-concurrent-deletes): file by file, up to this many at a time (256 at most);
-    None: in bulk."""
+    """Delete the files and return the failures. ``most_at_once`` (max-concurrent-deletes): delete file by file, up to this many at
+    a time (256 at most). None: delete in bulk."""
     if most_at_once is None:
         return io.delete_many(locations)
 
@@ -37,11 +37,12 @@ def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None)
 Delete = Callable[[FileIO, Sequence[str]], list[DeleteFailure]]
 """Deletes files; returns what could not be deleted."""
 OnGone = Callable[[Sequence[str], bool], object]
-"""Gets the files of one batch that are gone, and whether others of it may be gone, too."""
+"""Receives the files of one batch that are deleted, and whether more files of the batch may be deleted."""
 
 
 def recorded(delete: Delete, on_gone: OnGone) -> Delete:
-    """``delete``, which says after each batch what is gone: also of one that an error or an interrupt ended in the middle."""
+    """``delete``, but it reports the deleted files after each batch, also after a batch that an error or an interrupt ended
+    early."""
 
     def delete_and_record(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
         gone: list[str] | None = None

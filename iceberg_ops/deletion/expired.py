@@ -1,15 +1,15 @@
 """Files that only expired snapshots refer to.
 
 Candidates are the live entries of manifests that no retained snapshot lists, those manifests, the manifest lists and the statistics
-of the expired snapshots. What the table as it is now refers to is taken out: every retained manifest of the same content is looked
-at, because one file may be live twice in a snapshot (a folder imported twice), and one Puffin file holds deletion vectors of many
-data files, in several manifests and partition specs. Reading stops when no candidate is left.
+of the expired snapshots. Files that the current table refers to are removed from the candidates. For this, every retained manifest
+of the same content is read, because one file may be live twice in a snapshot (a folder imported twice), and one Puffin file holds
+deletion vectors of many data files, in several manifests and partition specs. Reading stops when no candidate is left.
 
-Files that were imported from outside the table's own folders may be another table's too, and stay.
+Files imported from outside the table's own folders may also belong to another table. They stay.
 
-An expired manifest that is gone already (a resumed clean-up) only means that its files are left to the orphan job. An expired
-manifest or manifest list that is damaged stays, with what leads to it and what only it refers to, and is named; the other files may
-go. A retained one that cannot be read raises CorruptTableError."""
+If an expired manifest is already gone (a resumed clean-up), its files are left to the orphan job. If an expired manifest or
+manifest list is damaged, it stays, together with the files that lead to it and those that only it refers to, and it is reported;
+the other files may be deleted. A retained one that cannot be read raises CorruptTableError."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KINDS = ("data", "position_deletes", "equality_deletes", "manifests", "manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachedFiles:
-    """Locations by kind, in the order in which they may be deleted: what others point to goes first."""
+    """Locations by kind, in a safe order of deletion: a file that others refer to comes first."""
 
     data: tuple[str, ...] = ()
     position_deletes: tuple[str, ...] = ()
@@ -41,9 +41,9 @@ class UnreachedFiles:
     manifest_lists: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
-    """Content files that another table may have as well (``table.own_folders``): they stay, and are in none of the other fields."""
+    """Content files that may also belong to another table (``table.own_folders``). They stay, and no other field contains them."""
     damaged: tuple[tuple[str, str], ...] = ()
-    """(location, error) of expired manifest lists and manifests that cannot be read; none of them is in the other fields."""
+    """(location, error) of expired manifest lists and manifests that cannot be read. No other field contains them."""
 
     def __iter__(self) -> Iterator[str]:
         for name in _KINDS:
@@ -61,7 +61,7 @@ class UnreachedFiles:
 
 
 def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str]) -> UnreachedFiles:
-    """Files of the ``gone`` snapshots, and of their ``statistics`` locations, that nothing in ``after`` refers to."""
+    """Files that ``gone`` snapshots or their ``statistics`` locations refer to, and that ``after`` does not."""
     identity = _Identities(after.io)
     reader = ManifestLists(after.io)
     retained = {identity[m.manifest_path]: m for s in after.metadata.snapshots for m in reader.of(s)}
@@ -106,12 +106,12 @@ def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable
 
 
 def _roots_of(snapshot: Snapshot) -> tuple[str, ...]:
-    """What the metadata names of a snapshot: its manifest list, or the manifests of an old one that has none."""
+    """The files that the metadata names for a snapshot: its manifest list, or the manifests of an old snapshot without a list."""
     return snapshot.manifests or () if snapshot.manifest_list is None else (snapshot.manifest_list,)
 
 
 class _Identities(dict[str, str]):
-    """Location -> its identity, each made once."""
+    """Location -> its identity, each computed once."""
 
     def __init__(self, io: FileIO) -> None:
         self._identity = identity_under(io)
@@ -153,14 +153,14 @@ def _is_gone(io: FileIO, location: str) -> bool:
     try:
         return not io.exists(location)
     except OSError:
-        return False  # a folder that may not be read
+        return False  # a folder that this process may not read
 
 
 def _take_out_live(
     table: Table, retained: Iterable[ManifestFile], content: dict[str, tuple[str, int]], identity: _Identities, links: Links
 ) -> None:
-    """Take the files that a retained manifest of their content has live out of ``content``. The latest manifests are read first:
-    most often files moved there from an expired one."""
+    """Remove the files that are live in a retained manifest of the same content from ``content``. The latest manifests are read
+    first, because they hold most of the files that moved there from an expired manifest."""
     data = sum(kind == FileContent.DATA for _, kind in content.values())
     left = {ManifestContent.DATA: data, ManifestContent.DELETES: len(content) - data}
     for manifest in sorted(retained, key=lambda m: -(m.sequence_number or 0)):

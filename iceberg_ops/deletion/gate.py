@@ -1,16 +1,16 @@
-"""Deleting files of a table, once it is proven that the table as it is now does not refer to them.
+"""Deletes files of a table after it is proven that the current table does not refer to them.
 
-The table is loaded afresh from its catalog for every deletion. The proof ends, and nothing is deleted, where
+The table is loaded again from its catalog for every deletion. The proof fails, and nothing is deleted, if
 
-- the name belongs to another table now, a copy of the table among them, or to none (two tables may swap names while a job runs);
+- the name now belongs to another table (also to a copy of the table) or to none (two tables may swap names while a job runs);
 - a lease in force covers the file, or names a snapshot that the table no longer has: its job may still read it;
-- the catalog's answer is older than what the caller has seen of the table;
+- the catalog's answer is older than the state that the caller has already seen;
 - any retained snapshot, statistics entry or metadata log entry refers to the file (``references``);
-- the outcome of a commit of these files is unknown: it may still come into effect.
+- the outcome of a commit of these files is unknown: the commit may still take effect.
 
-Many files are deleted in batches; before each, leases are looked at again and the note of the deletion is renewed, and where it had
-run out, all is proven again. What is kept is returned with the reason. Deleting itself is the store's; a file that is already gone
-counts as deleted.
+Many files are deleted in batches. Before each batch the leases are read again and the deletion note is renewed; if the note had
+expired, the whole proof is repeated. Files that stay are returned with the reason. The store does the deletion; a file that is
+already gone counts as deleted.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Reload = Callable[[], Table]
 """Loads the table from its catalog. Raises NoSuchTableError, CatalogUnavailableError, CorruptTableError."""
 
 DELETED_BETWEEN_LOOKS = 250
-"""Files that are deleted between two looks at the leases. At 28 seconds for each of them the note of the deletion runs out."""
+"""Files deleted between two reads of the leases. If each delete takes 28 seconds, the deletion note expires in this time."""
 
 
 def in_bulk(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
-    """Delete as the store does it best."""
+    """Delete in the way that is best for the store."""
     return io.delete_many(locations)
 
 
@@ -54,7 +54,7 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """What became of the candidates: each is in one of the three."""
+    """The result for each candidate: it is in exactly one of the three fields."""
 
     deleted: tuple[str, ...] = ()
     kept: tuple[KeptFile, ...] = ()
@@ -62,7 +62,7 @@ class Deletion:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """Files that are still there, for the orphan job."""
+        """Files that still exist, for the orphan job."""
         return (*(k.location for k in self.kept), *(f.location for f in self.failures))
 
     def __add__(self, other: Deletion) -> Deletion:
@@ -82,10 +82,10 @@ def delete_unreferenced(
     proven_for: TableMetadata | None = None,
     delete: Delete = in_bulk,
 ) -> Deletion:
-    """Delete those ``candidates`` that the table as it is now does not refer to.
+    """Delete those ``candidates`` that the current table does not refer to.
 
-    ``table`` is the table as the caller saw it last. ``proven_for`` is a state of it that is known not to refer to any candidate.
-    Raises CorruptTableError and CatalogUnavailableError where the proof cannot be made; nothing is deleted then.
+    ``table`` is the table as the caller last saw it. ``proven_for`` is a state of it that is known not to refer to any candidate.
+    Raises CorruptTableError and CatalogUnavailableError if the proof cannot be made; nothing is deleted then.
     """
     found = list(candidates)
     return _deleted(found, _Proof(table, reload, proven_for, ""), delete, noted=True) if found else NOTHING
@@ -100,12 +100,12 @@ def discard_staged(
     after: BaseException | None = None,
     seen: Table | None = None,
 ) -> Deletion:
-    """Delete files that a run wrote, under names that nobody else has, for a commit that did not happen.
+    """Delete files that a run wrote for a commit that did not happen. No other run uses their names.
 
-    ``table`` is the table as it was before the files were written; ``seen``, where the run has committed something since, as it
-    saw it last: an older answer proves nothing of files that it committed. ``mark`` is in the run's own lease. ``after`` is the
-    error that ended the run: after an unknown outcome every file stays. An error of the proof is not raised, so that it hides no
-    other: the files stay."""
+    ``table`` is the table before the files were written. ``seen`` is the table as the run last saw it, if the run has committed
+    since: an older answer of the catalog proves nothing about files that it committed. ``mark`` is in the run's own lease.
+    ``after`` is the error that ended the run; after an unknown outcome every file stays. An error of the proof is not raised,
+    because it would hide the first error: the files stay."""
     found = list(dict.fromkeys(staged))
     if not found:
         return NOTHING
@@ -119,7 +119,7 @@ def discard_staged(
 
 
 def check_same_table(table: Table, now: Table) -> None:
-    """Raise ValidationError where ``now``, which was loaded under the name of ``table``, is another table (two tables swapped
+    """Raise ValidationError if ``now``, which was loaded under the name of ``table``, is another table (two tables swapped
     names)."""
     if (why := difference(table, now)) is not None:
         raise ValidationError(f"{_another_table(table, why)}; no file was deleted")
@@ -130,8 +130,8 @@ def _another_table(table: Table, why: str) -> str:
 
 
 def outcome_unknown(error: BaseException | None) -> CommitStateUnknownError | None:
-    """The unknown outcome that ``error`` is, or came of; None where there is none, or where the committer has found out since that
-    the swap did nothing: it says so by a CommitFailedError whose cause is the unknown outcome."""
+    """The unknown outcome that ``error`` is or was caused by. None if there is none, or if the committer has later proven that the
+    swap did nothing: it then raises a CommitFailedError whose cause is the unknown outcome."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, CommitStateUnknownError):
@@ -145,7 +145,7 @@ def outcome_unknown(error: BaseException | None) -> CommitStateUnknownError | No
 
 @dataclass(slots=True)
 class _Proof:
-    """How one call proves that files may go. ``table`` is the table as it was seen last. ``mark`` is in the caller's own lease,
+    """The proof of one call that files may be deleted. ``table`` is the table as last seen. ``mark`` is in the caller's own lease,
     which does not count."""
 
     table: Table
@@ -154,7 +154,7 @@ class _Proof:
     mark: str
 
     def of(self, found: Sequence[str]) -> tuple[list[str], list[KeptFile]]:
-        """Files that may go, and the others; the table is loaded afresh."""
+        """Files that may be deleted, and the others; the table is loaded again."""
         try:
             now = self.reload()
         except NoSuchTableError as e:
@@ -163,7 +163,7 @@ class _Proof:
             return [], _kept(found, _another_table(self.table, why))
         if is_older(now, self.table):
             return [], _kept(found, "the catalog answered with an older state of the table")
-        self.table = now  # Where leases lie may have changed as well.
+        self.table = now  # The folders of leases may have changed as well.
         leases = self.leases()
         if (reader := _reader_of_lost_snapshot(leases, now, self.proven_for)) is not None:
             return [], _kept(found, reader)
@@ -172,9 +172,9 @@ class _Proof:
         return unreferenced, [*covered, *(KeptFile(location, reason) for location, reason in referenced)]
 
     def of_rest(self, rest: Sequence[str], note: DeletionNote | None) -> tuple[list[str], list[KeptFile]]:
-        """The same for files that were proven before others were deleted, by what may have changed since: leases; and everything,
-        where an import did not see the deletion's note. An error keeps the files: others are deleted already, and that is to be
-        reported."""
+        """The same for files whose proof is older than the deletion of others. Only the leases are checked again; if an import
+        could have missed the deletion note, everything is. An error keeps the files and is not raised: other files are deleted
+        already, and the caller must report them."""
         try:
             if note is not None and not note.renew():
                 return self.of(rest)
@@ -187,7 +187,7 @@ class _Proof:
 
 
 def _deleted(found: Sequence[str], proof: _Proof, delete: Delete, *, noted: bool) -> Deletion:
-    """``noted``: others may know these locations, so the deletion is announced to them before leases are looked at."""
+    """``noted``: other jobs may know these locations, so a deletion note is written before the leases are read."""
     with deletion_noted(proof.table) if noted else nullcontext() as note:
         rest, kept = proof.of(found)
         done: list[str] = []
@@ -204,14 +204,14 @@ def _deleted(found: Sequence[str], proof: _Proof, delete: Delete, *, noted: bool
 
 
 def is_older(now: Table, known: Table) -> bool:
-    """Prevents a proof by a stale answer (a cache, a replica): time and sequence numbers of a table never go back."""
+    """Prevents a proof by a stale answer (a cache, a replica): timestamps and sequence numbers of a table never decrease."""
     a, b = now.metadata, known.metadata
     return a.last_updated_ms < b.last_updated_ms or a.last_sequence_number < b.last_sequence_number
 
 
 def _reader_of_lost_snapshot(leases: Iterable[Lease], now: Table, proven_for: TableMetadata | None) -> str | None:
-    """Prevents taking files from a job whose snapshot expired while it took its lease: what that snapshot refers to is not known
-    any more. Files that no snapshot up to ``proven_for`` refers to are not among them."""
+    """Prevents deleting files of a job whose snapshot expired while the job took its lease: it is no longer known which files that
+    snapshot refers to. Files that no snapshot up to ``proven_for`` refers to are safe."""
     for lease in leases:
         lost = lease.snapshot_id
         if lost is None or lost in now.metadata.snapshots_by_id or (proven_for and lost in proven_for.snapshots_by_id):

@@ -1,9 +1,9 @@
-"""A lease that is renewed in the background while a job works, and looked at once more before the job's commit.
+"""A lease that is renewed in the background while a job works, and checked once more before the job's commit.
 
-An error of one renewal (a store that does not answer for a moment) does not end the renewing: it is logged, and tried again soon.
-A lease can still run out, where the store fails for as long as the lease lasts or the machine sleeps. Orphan removal may then have
-deleted files that the job has staged. So before the pointer moves the job takes its lease again, makes sure that no deletion is
-running, and looks whether its files are all there. It is the protocol of imports (``notes``): a deletion that begins later sees the
+An error of one renewal (a store that does not answer for a moment) does not stop the renewals: it is logged, and the renewal is
+retried soon. A lease can still expire, if the store fails for as long as the lease lasts or if the machine sleeps. Orphan removal
+may then have deleted files that the job has staged. So before the commit the job takes its lease again, checks that no deletion is
+running, and checks that all its files exist. Imports use the same protocol (``notes``): a deletion that begins later sees the
 lease."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 _RENEWALS = 4
 """Renewals within the time of one lease."""
 _TRIES = 60
-"""Tries to renew within the time of one lease, after an error."""
+"""Attempts to renew within the time of one lease, after an error."""
 _PATIENCE_S = 60.0
-"""How long the end of a job waits for a renewal under way: a store that does not answer by then must not keep it for ever."""
+"""How long the end of a job waits for a running renewal: a store that does not answer must not block it for ever."""
 _NAMED = 3
 
 
@@ -36,9 +36,10 @@ def _now_ms() -> int:
 
 @dataclass(slots=True)
 class HeldLease:
-    """The lease of one job. ``needed``: the table and the lease as they are wanted now; its ``expires_at_ms`` is replaced.
+    """The lease of one job. ``needed`` returns the current table and the lease to write; its ``expires_at_ms`` is replaced.
 
-    ``lasts_ms``: how long the lease lasts after each renewal. The thread that renews and the job's own may use it together."""
+    ``lasts_ms``: how long the lease lasts after each renewal. The renewing thread and the job's thread may use this object
+    together."""
 
     needed: Callable[[], tuple[Table, Lease]]
     lasts_ms: int
@@ -52,22 +53,22 @@ class HeldLease:
     _renewer: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Take the lease, and keep it in force until ``end``. Raises what the store raises."""
+        """Take the lease and renew it until ``end``. Raises the errors of the store."""
         self._take()
         self._renewer = threading.Thread(target=self._renew_until_ended, name="lease", daemon=True)
         self._renewer.start()
 
     def renew(self) -> None:
-        """Write the lease as it is needed now. Raises what the store raises."""
+        """Write the current lease. Raises the errors of the store."""
         with self._lock:
             self._lapsed |= not self._is_in_force()
             self._take()
 
     def end(self, *, give_back: bool) -> None:
-        """Stop renewing, also where ``begin`` was interrupted. A lease that is not given back runs out by itself, and so does one
-        that a renewal writes which the store answers only after ``_PATIENCE_S``."""
+        """Stop renewing, also if ``begin`` was interrupted. A lease that is not given back expires by itself. So does one that a
+        renewal writes after ``_PATIENCE_S``, because the store answered late."""
         self._ended.set()
-        if self._renewer is not None and self._renewer.is_alive():  # an interrupt may have come before it was
+        if self._renewer is not None and self._renewer.is_alive():  # an interrupt may come before the thread starts
             self._renewer.join(_PATIENCE_S)
             if self._renewer.is_alive():
                 table, lease = self.needed()
@@ -76,10 +77,10 @@ class HeldLease:
             release_lease(*self.needed())
 
     def check_files(self, staged: Collection[str]) -> None:
-        """To be called right before the pointer moves. Where the lease has not been in force all the time, it is taken again, and
-        the files at ``staged`` must all be there.
+        """Call this right before the commit. If the lease was not in force all the time, it is taken again, and all files at
+        ``staged`` must exist.
 
-        Raises ValidationError where one is gone, and CatalogUnavailableError while files of the table are being deleted."""
+        Raises ValidationError if one is missing, and CatalogUnavailableError while files of the table are being deleted."""
         with self._lock:
             if not self._is_in_force():
                 self._lapsed = True
@@ -99,7 +100,7 @@ class HeldLease:
             )
 
     def _is_in_force(self) -> bool:
-        """Not run out, and not taken away by a job whose clock says that it has."""
+        """The lease has not expired, and no other job whose clock is ahead has deleted it."""
         table, _ = self.needed()
         return self.now_ms() < self._until_ms and table.io.exists(self._location)
 

@@ -1,12 +1,13 @@
-"""Leases: a running job says which snapshot it reads and which files it works on, where every process can see it.
+"""Leases: a running job records which snapshot it reads and which files it works on, where every process can see it.
 
 A lease is a small JSON file beside the table's metadata (``places``), one per run: a retry under the same run key takes its own.
 Expiry keeps a leased snapshot and everything between it and the branch heads, so that the job's conflict check can still walk its
-history; nothing is deleted that a lease in force covers. A lease runs out by its own time, so a dead job protects nothing for ever;
-a living one renews it.
+history. No file that a lease in force covers is deleted. A lease expires at its own time, so a dead job protects nothing for ever;
+a running job renews its lease.
 
-Taking a lease does not stop an expiry that is already swapping. So whoever takes one on a snapshot looks at the table afterwards,
-and whoever deletes looks at the leases after the swap. Imports and deletions tell each other of files in the same way (``notes``).
+Taking a lease does not stop an expiry that is already committing. So a job that takes a lease on a snapshot reads the table
+afterwards, and a job that deletes files reads the leases after its commit. Imports and deletions inform each other about files in
+the same way (``notes``).
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ log = logging.getLogger(__name__)
 
 FOLDER = "iceberg-ops/leases"
 REGISTRATION = "register"
-"""The action of a lease that tells jobs of one table of the folders of another one, which is being registered."""
+"""The action of a lease that shows jobs of one table the folders of another table, which is being registered."""
 UNREADABLE_MS = 24 * 3600 * 1000
-"""How long after its last change a lease that cannot be read protects everything."""
+"""How long after its last change a lease that cannot be read protects every file."""
 _LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What one run needs.
+    """What one run needs protected.
 
-    ``holder`` is the job's run key, ``instance`` this run of it, ``action`` what it does (empty: not known). ``marks`` are texts
-    that the locations of its uncommitted files hold (an operation id, say); ``folders`` are folders whose files it is about to
-    commit. Times are milliseconds since the epoch."""
+    ``holder`` is the job's run key, ``instance`` this run of the job, ``action`` its action (empty: not known). ``marks`` are texts
+    that the locations of its uncommitted files contain (for example an operation id). ``folders`` are folders whose files it is
+    about to commit. Times are milliseconds since the epoch."""
 
     holder: str
     snapshot_id: int | None
@@ -66,15 +67,15 @@ class Lease:
 
 
 def acquire_lease(table: Table, lease: Lease) -> str:
-    """Take or renew a lease; its location."""
+    """Take or renew a lease; returns its location."""
     location = lease_location(table, lease)
     table.io.write(location, json.dumps(asdict(lease)).encode(), overwrite=True)
     return location
 
 
 def release_lease(table: Table, lease: Lease) -> None:
-    """Give the lease back; one that is gone is not an error. What prevents it is logged: the lease runs out by itself, and the work
-    that it protected is done."""
+    """Give the lease back; it is no error if it is already gone. A failure is logged only: the lease expires by itself, and the
+    work that it protected is done."""
     location = lease_location(table, lease)
     try:
         discard_own(table.io, [location])
@@ -83,7 +84,8 @@ def release_lease(table: Table, lease: Lease) -> None:
 
 
 def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:
-    """Leases in force at ``now_ms`` (None: now), by holder. One that cannot be read protects every file of the table for a day."""
+    """Leases in force at ``now_ms`` (None: now), by holder. A lease that cannot be read protects every file of the table for a
+    day."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     found = []
     for info in noted(table, FOLDER):
@@ -105,9 +107,9 @@ def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:
 
 
 def forbid_files_of_running_jobs(table: Table, locations: Iterable[str]) -> None:
-    """Raise CatalogUnavailableError where a running job wrote one of the files at ``locations``, which it may commit, or delete, at
-    any moment. A job takes its lease before it writes. So list the files first, and call this with the table as it is then: the
-    lease is there, or the job has ended and its files are live or gone."""
+    """Raise CatalogUnavailableError if a running job wrote one of the files at ``locations``: it may commit or delete it at any
+    moment. A job takes its lease before it writes. So list the files first, and call this with the table as it is after that: then
+    either the lease exists, or the job has ended and its files are live or gone."""
     marked = [(mark, lease.holder) for lease in active_leases(table) for mark in lease.marks]
     for location in locations if marked else ():
         if (holder := next((holder for mark, holder in marked if mark in location), None)) is not None:
@@ -118,8 +120,8 @@ def forbid_files_of_running_jobs(table: Table, locations: Iterable[str]) -> None
 
 
 def without_files_of_running_jobs(table: Table, recorded: Iterable[str], listed: Iterable[str]) -> list[str]:
-    """The files at ``listed`` but for those that are not ``recorded`` in the table and that a running job holds a lease on, and for
-    the leases themselves. A job takes its lease before it writes: list the files first."""
+    """The files at ``listed`` without leases, and without files that a running job holds a lease on and that are not ``recorded``
+    in the table. A job takes its lease before it writes: list the files first."""
     found, identity = list(listed), identity_under(table.io)
     now = time.time_ns() // 1_000_000
     if not (leases := active_leases(table, now)):
@@ -137,8 +139,8 @@ def without_files_of_running_jobs(table: Table, recorded: Iterable[str], listed:
 
 
 def has_run_out(table: Table, location: str, now_ms: int) -> bool:
-    """Whether the file is a lease whose time is over: its holder died, or it would have been given back. One that cannot be read
-    has not."""
+    """Whether the file is an expired lease: its holder died, otherwise the lease would have been given back. A lease that cannot be
+    read has not expired."""
     if f"/{FOLDER}/" not in location:
         return False
     try:
@@ -149,7 +151,7 @@ def has_run_out(table: Table, location: str, now_ms: int) -> bool:
 
 
 def lease_location(table: Table, lease: Lease) -> str:
-    """Where the lease is written: as the table was when it was taken. A long holder is cut, and told apart by its digest."""
+    """The lease's file, below the table's location when it was taken. A long holder is cut and made unique by its digest."""
     name = quote(lease.holder, safe="")
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME].rstrip('%')}-{hashlib.sha256(lease.holder.encode()).hexdigest()[:16]}"
@@ -157,7 +159,7 @@ def lease_location(table: Table, lease: Lease) -> str:
 
 
 def _parsed(data: bytes) -> Lease | None:
-    """The lease; None where it cannot be read."""
+    """The lease; None if it cannot be read."""
     try:
         found = JsonObject(parse_json(data, "lease"), "lease")
         lease = Lease(

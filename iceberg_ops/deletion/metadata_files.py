@@ -1,9 +1,9 @@
-"""Metadata files that no table needs: one that its catalog refused, those that fell out of the metadata log, pointers of a dropped
-one.
+"""Deletes metadata files that no table needs: one that its catalog refused, those that dropped out of the metadata log, and
+pointers of a dropped table.
 
-A metadata log only ever loses entries. So what the log of a published state lacks, no later state of the table refers to; entries
-that lie outside the table's own metadata folder are another table's (a table registered from a copied metadata file names those of
-its origin)."""
+A metadata log only loses entries. So no later state of the table refers to a file that is missing in the log of a published state.
+Entries outside the table's own metadata folder belong to another table (a table registered from a copied metadata file names those
+of its origin)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ log = logging.getLogger(__name__)
 
 
 def discard_refused_metadata(io: FileIO, location: str) -> None:
-    """Delete the metadata file of a commit that the catalog certainly refused. Never to be called while that is in doubt."""
+    """Delete the metadata file of a commit that the catalog certainly refused. Never call this while the outcome is in doubt."""
     discard_own(io, [location])
 
 
 def delete_pointers(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
-    """Delete the files by which a catalog finds a table, or a namespace, that it is told to forget; what could not be deleted."""
+    """Delete the files by which a catalog finds a table or namespace that is being dropped; returns the failures."""
     return io.delete_many(locations)
 
 
 def delete_outlived_metadata(published: Table, before: TableMetadata, before_location: str) -> None:
-    """Delete what the commit from ``before`` to ``published`` pushed off the metadata log, where the table asks for it
-    (``write.metadata.delete-after-commit.enabled``). What cannot be deleted is left to the orphan job."""
+    """Delete the files that the commit from ``before`` to ``published`` removed from the metadata log, if the table asks for it
+    (``write.metadata.delete-after-commit.enabled``). Files that cannot be deleted are left to the orphan job."""
     if not METADATA_DELETE_AFTER_COMMIT.of(published.properties):
         return
     identity = identity_under(published.io)

@@ -1,10 +1,10 @@
-"""Notes: what jobs write down for each other beside a table's metadata (``places``), and for themselves after a crash.
+"""Notes: small files beside a table's metadata (``places``) that jobs write for other jobs, and for themselves after a crash.
 
-No table metadata refers to a note, so a note goes when its writer or its reader says so. A deletion note says that files of the
-table, or files beside it, are being deleted right now. An import takes its lease first and then looks for such notes; a deletion
-writes its note first and then looks for leases. So one of the two always sees the other, and no file is committed while it is being
-deleted; nor is a table registered whose files a drop is deleting. A note lasts for a time, so that a job that died keeps nobody
-waiting for ever; a living one renews it between batches."""
+No table metadata refers to a note, so only its writer or its reader decides when it is deleted. A deletion note says that files of
+the table, or files beside it, are being deleted right now. An import takes its lease first and then looks for such notes; a
+deletion writes its note first and then reads the leases. So one of the two always sees the other, and no file is committed while it
+is being deleted. In the same way no table is registered while a drop deletes its files. A note expires, so that a dead job does not
+block others for ever; a running job renews it between batches."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 DELETIONS = f"{FOLDER}/deletions"
 DELETION_NOTE_MS = 2 * 3600 * 1000
-"""How long the note of a deletion that died keeps imports waiting. A living deletion renews it long before."""
+"""How long the note of a dead deletion blocks imports. A running deletion renews it much earlier."""
 _RENEWED_AFTER_MS = DELETION_NOTE_MS // 8
 
 
 def delete_note(io: FileIO, location: str | None) -> None:
-    """Take a note away; None, and one that is gone, are no error."""
+    """Delete a note. None, or a note that is already gone, is no error."""
     if location is None:
         return
     assert f"/{FOLDER}/" in location, f"{location} is no note"
@@ -44,24 +44,24 @@ def delete_note(io: FileIO, location: str | None) -> None:
 
 @dataclass(slots=True)
 class DeletionNote:
-    """The note of one deletion, in the hands of the job that deletes. Not for several threads at once."""
+    """The note of one deletion, used by the job that deletes. Not thread-safe."""
 
     table: Table
     location: str
     copies: tuple[str, ...] = ()
-    """The same note in other folders of the table, for whoever looks only there."""
+    """Copies of the note in other folders of the table, for jobs that look only there."""
     until_ms: int = 0
 
     def write(self) -> None:
-        """Write it, or write it again for another ``DELETION_NOTE_MS``."""
+        """Write the note, or write it again for another ``DELETION_NOTE_MS``."""
         self.until_ms = time.time_ns() // 1_000_000 + DELETION_NOTE_MS
         data = json.dumps({"expires-at-ms": self.until_ms}).encode()
         for location in (self.location, *self.copies):
             self.table.io.write(location, data, overwrite=True)
 
     def renew(self) -> bool:
-        """To be called before each batch of files: whether the note has been there all the time. If not, an import may have taken
-        in files meanwhile, and what was proven before no longer holds. The note is in force afterwards."""
+        """Call this before each batch of files. Returns whether the note existed all the time. If not, an import may have committed
+        files meanwhile, and the earlier proof is no longer valid. The note is in force afterwards."""
         now = time.time_ns() // 1_000_000
         held = now < self.until_ms and all(self.table.io.exists(location) for location in (self.location, *self.copies))
         if not held or self.until_ms - now < DELETION_NOTE_MS - _RENEWED_AFTER_MS:
@@ -69,7 +69,7 @@ class DeletionNote:
         return held
 
     def take_away(self) -> None:
-        """What cannot be deleted runs out by itself: no error of it hides what was deleted."""
+        """Delete the note. If that fails, the note expires by itself: the error must not hide the report of deleted files."""
         for location in (self.location, *self.copies):
             try:
                 delete_note(self.table.io, location)
@@ -81,17 +81,17 @@ class DeletionNote:
 
 @contextmanager
 def deletion_noted(table: Table) -> Iterator[DeletionNote]:
-    """Within, files may be deleted that an import might want to commit. A note that cannot be taken away is no error: what was
-    deleted is to be reported, and the note runs out by itself."""
+    """Within this context, files may be deleted that an import might want to commit. It is no error if the note cannot be deleted
+    afterwards: the deleted files must be reported, and the note expires by itself."""
     with _in_force(DeletionNote(table, f"{notes_folder(table, DELETIONS)}/{uuid.uuid4()}.json")) as note:
         yield note
 
 
 @contextmanager
 def purge_noted(table: Table, folders: Sequence[str]) -> Iterator[DeletionNote]:
-    """Within, a table is dropped with its files in ``folders``, the first of which is where it lies. The note is there before the
-    table is forgotten, in each folder that does not lie in another one, so an import that no longer finds the table as the folder's
-    owner finds the note (``forbid_running_purge``)."""
+    """Within this context, a table is dropped with its files in ``folders``; the first one is the table's own location. The note
+    exists before the table is dropped, in each folder that does not lie in another one. So an import that no longer finds the table
+    as the owner of the folder finds the note (``forbid_running_purge``)."""
     identity = identity_under(table.io)
     outer: dict[str, str] = {}
     for folder in folders:
@@ -104,7 +104,7 @@ def purge_noted(table: Table, folders: Sequence[str]) -> Iterator[DeletionNote]:
 
 
 def _is_served(io: FileIO, folder: str) -> bool:
-    """Whether the store can look into the folder. It deletes nothing in one that it does not serve."""
+    """Whether the store can read the folder. It deletes nothing in a folder that it does not serve."""
     try:
         next(iter(io.list_prefix(f"{folder.rstrip('/')}/metadata/{DELETIONS}")), None)
     except UnsupportedError:
@@ -128,7 +128,7 @@ def _in_force(note: DeletionNote) -> Iterator[DeletionNote]:
 
 
 def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:
-    """Whether the file is the note of a deletion that died: its time is over."""
+    """Whether the file is the expired note of a dead deletion."""
     if f"/{DELETIONS}/" not in location:
         return False
     until = _until(table.io, location, None)
@@ -136,8 +136,8 @@ def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:
 
 
 def forbid_running_deletion(table: Table) -> None:
-    """Raise CatalogUnavailableError while files of the table are being deleted. To be called with a lease on the files in hand, and
-    with the table as it is then: its notes may lie elsewhere by now."""
+    """Raise CatalogUnavailableError while files of the table are being deleted. Call this while holding a lease on the files, and
+    with the table as it is then: its notes may have moved."""
     if (note := _running_deletion(table)) is not None:
         raise CatalogUnavailableError(
             f"table {table.name}: a job is deleting files right now (note {note.location}), and files to be imported could be "
@@ -146,10 +146,10 @@ def forbid_running_deletion(table: Table) -> None:
 
 
 def forbid_registration_while_deleting(table: Table, reached: Table) -> None:
-    """Raise CatalogUnavailableError while files of a ``table`` that is to be registered may be deleted by jobs of the table
-    ``reached``: its own, by its drop or by a job that began before, or those of a table in whose folder its files lie. To be called
-    when the catalog has no other name for it (a drop writes its note before the name goes), and with a lease at the other table in
-    hand."""
+    """Raise CatalogUnavailableError while other jobs may delete files of a ``table`` that is to be registered. These are jobs of
+    the table ``reached``: the table itself (by its drop, or by a job that began before), or a table in whose folder the files lie.
+    Call this when the catalog has no other name for the table (a drop writes its note before it removes the name), and while
+    holding a lease at the other table."""
     if (note := _running_deletion(reached)) is not None:
         whose = "its files are being deleted right now, by a drop or another job"
         if reached is not table:
@@ -165,8 +165,8 @@ def _running_deletion(table: Table) -> FileInfo | None:
 
 
 def forbid_running_purge(io: FileIO, source: str) -> None:
-    """Raise CatalogUnavailableError while a dropped table's files are being deleted that lie in the folder ``source``, or around
-    it, also where a symbolic link leads there. To be called when it is known that the folder is no table's: the drop writes its
+    """Raise CatalogUnavailableError while files of a dropped table are being deleted in the folder ``source`` or in a folder around
+    it, also if a symbolic link leads there. Call this when it is known that the folder belongs to no table: the drop writes its
     note first."""
     around = _folders_around(source)
     if io.local_path(source) is not None:
@@ -184,7 +184,7 @@ def forbid_running_purge(io: FileIO, source: str) -> None:
 
 
 def _folders_around(folder: str) -> dict[str, None]:
-    """The folder, and every one that it lies in."""
+    """The folder and all its parent folders."""
     found: dict[str, None] = {}
     below, place = "", folder.rstrip("/")
     while place and place != below and not place.endswith(":/"):
@@ -194,7 +194,7 @@ def _folders_around(folder: str) -> dict[str, None]:
 
 
 def running_deletion_at(io: FileIO, folder: str) -> FileInfo | None:
-    """A note in force of a deletion of files of the table at ``folder``, or of one that was there and is dropped."""
+    """A note in force of a deletion of files of the table at ``folder``, or of a dropped table that was there."""
     return next((info for info in io.list_prefix(f"{folder.rstrip('/')}/metadata/{DELETIONS}") if _is_in_force(io, info)), None)
 
 
@@ -205,7 +205,7 @@ def _is_in_force(io: FileIO, note: FileInfo) -> bool:
 
 
 def _until(io: FileIO, location: str, unreadable: int | None) -> int | None:
-    """When the note's time is over; None where it is gone, ``unreadable`` where it cannot be read."""
+    """When the note expires; None if it is gone, ``unreadable`` if it cannot be read."""
     try:
         return JsonObject(parse_json(io.read(location), "deletion note"), "deletion note").get("expires-at-ms", as_long)
     except FileNotFoundError:

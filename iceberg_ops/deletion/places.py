@@ -1,10 +1,10 @@
-"""Where jobs leave notes for each other: leases, deletions under way, expiries that are not finished.
+"""The folders where jobs leave notes for each other: leases, running deletions, unfinished expiries.
 
 Notes lie in one place below the table's location, whatever ``write.metadata.path`` says: that property may change while a job runs,
-and nothing remembers what it was. The location may change as well, and a commit then records the former one in the table's
-properties (``own_folders``). Other engines do not, and earlier releases wrote notes beside the metadata. So notes are also looked
-for wherever the table shows that its metadata has been: beside the current metadata file, the files of the metadata log, and the
-manifest lists of all retained snapshots.
+and nothing records its former value. The location may change as well; a commit of this package then records the former one in the
+table's properties (``own_folders``). Other engines do not, and earlier releases wrote notes beside the metadata. So notes are also
+searched in every former metadata folder that the table shows: the folders of the current metadata file, of the files of the
+metadata log, and of the manifest lists of all retained snapshots.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from iceberg_ops.table.own_folders import former_locations
 from iceberg_ops.table.table import Table
 
 FOLDER = "iceberg-ops"
-"""Below the folder of notes: everything that jobs note."""
+"""The subfolder, in a folder of notes, for the notes of all jobs."""
 
 
 def notes_folder(table: Table, kind: str = FOLDER) -> str:
-    """Where a note of a kind is written."""
+    """The folder where a note of this kind is written."""
     return _below(table.location, kind)
 
 
 def notes_folders(table: Table, kind: str = FOLDER) -> list[str]:
-    """Every folder in which a note of a kind may lie, first the one where it is written now."""
+    """Every folder in which a note of this kind may lie; the first is the one where notes are written now."""
     metadata = table.metadata
     files = [table.metadata_location, *(entry.metadata_file for entry in reversed(metadata.metadata_log))]
     files += [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list is not None]
@@ -46,7 +46,7 @@ def notes_folders(table: Table, kind: str = FOLDER) -> list[str]:
 
 
 def noted(table: Table, kind: str) -> Iterator[FileInfo]:
-    """Every note of a kind. A former folder in a store that the table's FileIO does not serve has no notes of these jobs."""
+    """Every note of a kind. A former folder in a store that the table's FileIO does not serve holds no notes of these jobs."""
     now, *former = notes_folders(table, kind)
     yield from table.io.list_prefix(now)
     for folder in former:

@@ -1,8 +1,8 @@
-"""Deleting the files of a table that its catalog has forgotten (DROP TABLE ... PURGE).
+"""Deletes the files of a table that its catalog no longer has (DROP TABLE ... PURGE).
 
-To be called once the pointer is gone, so that nobody opens half a table. A file goes only if it lies in one of the table's own
-folders and no other table of the catalog claims it; files that were imported from elsewhere stay, because another table may have
-them too. Data goes first and metadata last, so that an interrupted purge can still be seen."""
+Call this after the table is removed from the catalog, so that nobody opens a half-deleted table. A file is deleted only if it lies
+in one of the table's own folders and no other table of the catalog claims it. Files that were imported from elsewhere stay, because
+another table may use them too. Data files are deleted first and metadata last, so that an interrupted purge can still be seen."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 Claimed = Callable[[str], str | None]
-"""Location -> the table that claims it; None where none does."""
+"""Location -> the table that claims it; None if no table does."""
 
 
 def purge(table: Table, files: Iterable[str], folders: Iterable[str], claimed: Claimed, note: DeletionNote) -> Deletion:
-    """Delete ``files`` of the dropped table, which owns ``folders``. What stays is logged, and returned. ``note`` is in force."""
+    """Delete ``files`` of the dropped table, which owns ``folders``. Files that stay are logged and returned. ``note`` is in
+    force."""
     io, name = table.io, table.name
     identity = identity_under(io)
     is_imported = only_imported(table, identity)

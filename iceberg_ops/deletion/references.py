@@ -1,12 +1,12 @@
-"""What a table refers to, checked against files that are to be deleted.
+"""Checks candidates for deletion against everything that a table refers to.
 
 Every retained snapshot counts, whether a branch, a tag or nothing leads to it, with its manifest list, manifests and live files,
-and every statistics file and metadata file. A file is compared by the identity of its location, and by what it leads to if it is a
-link; one that holds several deletion vectors is referred to as long as any of them is live. Reading stops as soon as no candidate
-is left.
+and every statistics file and metadata file. Files are compared by the identity of their location, and a link by its target as well.
+A file that holds several deletion vectors is referenced as long as any of them is live. Reading stops as soon as no candidate is
+left.
 
-Two things make the proof cheap, and neither is an assumption about histories: a manifest is immutable and decoded once per process,
-and candidates that are known to be unreferenced by an earlier state of the table are checked only against what came since."""
+Two things make the proof cheap, and neither assumes anything about histories: a manifest is immutable and decoded once per process,
+and candidates that an earlier state of the table is known not to refer to are checked only against later additions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Reference = tuple[str, str]
 
 
 def references(now: Table, proven_for: TableMetadata | None = None) -> Iterator[Reference]:
-    """Every location that ``now`` refers to; with ``proven_for`` at least every one that this earlier state did not refer to.
+    """Every location that ``now`` refers to; with ``proven_for`` at least those that this earlier state did not refer to.
 
-    Cheap ones first. Raises CorruptTableError where a manifest list or manifest cannot be read."""
+    Cheap ones come first. Raises CorruptTableError if a manifest list or manifest cannot be read."""
     metadata = now.metadata
     for location in metadata_files(now):
         yield location, "the metadata log names it"
@@ -54,8 +54,8 @@ def references(now: Table, proven_for: TableMetadata | None = None) -> Iterator[
 
 
 def without_referenced(candidates: Sequence[str], found: Iterable[Reference], io: FileIO) -> tuple[list[str], list[Reference]]:
-    """``candidates`` that nothing refers to, and the others with what refers to them, both in order. Candidates that are spellings
-    of one file share its fate; what a recorded link leads to is referred to as well."""
+    """The ``candidates`` that nothing refers to, and the others with what refers to them, both in order. If two candidates are
+    spellings of one file, both go or both stay. A recorded link also refers to its target."""
     identity, links = identity_under(io), links_under(io)
     names = [identity(location) for location in candidates]
     left = set(names)
@@ -79,7 +79,7 @@ def _is_new(snapshot: Snapshot, proven_for: TableMetadata) -> bool:
 
 
 def _known_manifests(lists: ManifestLists, new: Iterable[Snapshot], proven_for: TableMetadata | None) -> set[str]:
-    """Manifests that ``proven_for`` listed, of the snapshots that new ones build on."""
+    """Manifests that ``proven_for`` listed, in the snapshots that the new snapshots build on."""
     if proven_for is None:
         return set()
     parents = {s.parent_snapshot_id for s in new}

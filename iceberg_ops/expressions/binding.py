@@ -1,11 +1,11 @@
-"""Binding: from column names and loose literals to field ids, types and canonical literals.
+"""Binding: converts column names and untyped literals to field ids, types and canonical literals.
 
-``bind`` resolves each leaf against a schema, removes ``Not``, and converts literals so that the bound comparison means exactly what
-Spark means (see ``iceberg_ops.expressions.comparisons``). A literal outside the column's range makes a leaf constant: never true,
-or true for every value that is not null. Columns inside lists and maps have no value per row and are refused.
+``bind`` resolves each leaf in a schema, removes ``Not``, and converts literals so that the bound comparison has exactly Spark's
+meaning (see ``iceberg_ops.expressions.comparisons``). A literal outside the column's range makes a leaf constant: never true,
+or true for every non-null value. Columns inside lists and maps have no single value per row and are refused.
 
-That a field is required is not used: IS NULL on it is evaluated like on any other, so that a table whose rows break its own schema
-is read as it is.
+Binding does not use that a field is required: IS NULL on it is evaluated as usual, so that a table whose rows violate its own
+schema is read correctly.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PERIODS = frozenset({"year", "month", "day", "hour"})
 def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = False) -> Expression:
     """The expression over fields of ``schema``, without ``Not``. Bound leaves pass unchanged.
 
-    Raises WhereError for an unknown or ambiguous column and for a literal that does not compare with the column's type.
+    Raises WhereError for an unknown or ambiguous column and for a literal that cannot be compared with the column's type.
     """
     return _folded(_bind(schema, rewrite_not(expression), case_sensitive))
 
@@ -81,8 +81,8 @@ def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expre
 
 
 def _check_alone(expression: Expression) -> Predicate | None:
-    """The leaf of a part that is checked and decides nothing (``where.where_of``). It is never evaluated: for a row that does not
-    depend on it, a cast could fail."""
+    """The leaf of a part that is only checked and decides nothing (``where.where_of``). It is never evaluated: a cast could fail
+    for a row that does not depend on it."""
     if not isinstance(expression, And | Or) or not isinstance(expression.left, Predicate):
         return None
     if isinstance(expression, Or) and expression.left.op is not Op.IS_NULL:
@@ -91,7 +91,8 @@ def _check_alone(expression: Expression) -> Predicate | None:
 
 
 def _dates_of_text(schema: Schema, leaf: Predicate, case_sensitive: bool) -> MayMatch | None:
-    """``CAST(text AS DATE)`` and ``year(text)`` as what is computed: only the column's type tells them from dates of timestamps."""
+    """``CAST(text AS DATE)`` and ``year(text)`` as computed values: only the column's type distinguishes them from dates of
+    timestamps."""
     term = leaf.term
     if not isinstance(term, TransformTerm) or not term.is_cast:
         return None
@@ -127,8 +128,8 @@ def _bind_computed(schema: Schema, leaf: MayMatch, case_sensitive: bool) -> Expr
 
 
 def _folded(expression: Expression) -> Expression:
-    """Without parts that hold for no row (``x = 1 AND x <> 1``) or for every one (``x IS NULL OR x IS NOT NULL``): they are how a
-    parsed condition keeps what is to be checked and decides nothing (``where.where_of``)."""
+    """Without parts that are true for no row (``x = 1 AND x <> 1``) or for every row (``x IS NULL OR x IS NOT NULL``): with these
+    parts a parsed condition keeps the leaves that must be checked and decide nothing (``where.where_of``)."""
     if not isinstance(expression, And | Or):
         return expression
     kind, fold = type(expression), and_ if isinstance(expression, And) else or_
@@ -151,7 +152,7 @@ def _parts_of(expression: Expression, kind: type[Expression]) -> Iterator[Expres
 
 
 def reference(schema: Schema, name: str, *, case_sensitive: bool = False) -> BoundReference:
-    """The field of that name. Raises WhereError where there is none, or where it lies inside a list or map."""
+    """The field with that name. Raises WhereError if there is none, or if it lies inside a list or map."""
     try:
         found = schema.find(name, case_sensitive=case_sensitive)
     except SchemaError as e:
@@ -184,11 +185,11 @@ def _bind_term(schema: Schema, leaf: Predicate, case_sensitive: bool) -> BoundTe
 def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
     """One leaf over an already bound term. Raises WhereError.
 
-    A comparison of a year, month, day or hour becomes the range of the column itself, which bounds and partitions can prune by.
+    A comparison of a year, month, day or hour becomes a range of the column itself, with which bounds and partitions can prune.
     """
     op = leaf.op
     if op in (Op.IS_NULL, Op.NOT_NULL):
-        if term.reference.type == UNKNOWN:  # NULL in every row, whatever files hold and count under its id (TYPE-37)
+        if term.reference.type == UNKNOWN:  # NULL in every row, whatever files store and count under its id (TYPE-37)
             return ALWAYS_TRUE if op is Op.IS_NULL else ALWAYS_FALSE
         return BoundPredicate(op, term.reference)
     type_ = term.type
@@ -211,7 +212,7 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
 
 
 def _check_unicode(leaf: Predicate, term: BoundTerm) -> None:
-    """Raise WhereError for half of a surrogate pair, which no stored text can hold and nothing can be compared with."""
+    """Raise WhereError for half of a surrogate pair, which no stored text can contain and which cannot be compared."""
     for literal in leaf.literals:
         text = literal.value if isinstance(literal, Literal) else literal
         if isinstance(text, str) and not is_unicode(text):
@@ -253,7 +254,7 @@ def _hex(name: str, text: str) -> bytes:
 
 
 def _places(leaf: Predicate, term: BoundTerm, type_: PrimitiveType) -> list[Interval]:
-    """Where the literals lie among the values of ``type_``: literals of SQL as Spark compares them, other values exactly."""
+    """Where the literals lie among the values of ``type_``: SQL literals as Spark compares them, other values exactly."""
     if isinstance(term, BoundTransform) and term.transform.name == "truncate":
         return [_place_truncated(term.name, type_, value) for value in leaf.literals]
     literals = [value for value in leaf.literals if isinstance(value, Literal)]
@@ -279,8 +280,8 @@ def _placed(name: str, type_: PrimitiveType, value: Any, find: Callable[[Any], I
 
 
 def _place_truncated(name: str, type_: PrimitiveType, value: Any) -> Interval:
-    """Truncating the least decimals leads below their range, so a literal there is not out of reach. Whole numbers wrap around, as
-    in Iceberg Java, and stay in theirs."""
+    """Truncated values of the least decimals are below their range, so a literal there can still match. Integers wrap around, as
+    in Iceberg Java, and stay in range."""
     return _place(name, DecimalType(precision=38, scale=type_.scale) if isinstance(type_, DecimalType) else type_, value)
 
 

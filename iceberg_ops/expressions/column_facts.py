@@ -1,8 +1,8 @@
-"""What is known of one column's values: over a file from its metrics, over a manifest from a partition summary.
+"""Known facts about one column's values: for a file from its metrics, for a manifest from a partition summary.
 
-The rule (requirements MANIFEST-53, MANIFEST-55, SCAN-06, SCAN-07): a count or bound that is absent, unreadable or at odds with
-another is unknown, and what is unknown is assumed to be anything. Bounds leave NaN out, so a float column may reach above its
-upper bound unless its NaN count says otherwise. Bounds need not be values; they only enclose them.
+The rule (requirements MANIFEST-53, MANIFEST-55, SCAN-06, SCAN-07): a count or bound that is absent, unreadable or inconsistent with
+another is unknown, and an unknown value can be anything. Bounds do not include NaN, so a float column may contain values above its
+upper bound unless its NaN count excludes it. Bounds need not be values of the column; they only enclose them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iceberg_ops.spec.values import from_bytes
 
 @dataclass(slots=True)
 class ColumnFacts:
-    """``lower`` and ``upper``: order keys (see ordering) that enclose every value that is not null, NaN included; None where
+    """``lower`` and ``upper``: order keys (see ordering) that enclose every non-null value, NaN included; None if
     unknown. ``all_null`` and not ``may_be_null`` are certain, their opposites are not."""
 
     may_be_null: bool
@@ -34,7 +34,7 @@ class ColumnFacts:
 
 
 def file_facts(column: BoundReference) -> Callable[[DataFile], ColumnFacts]:
-    """A reader of one column's facts from data files. A column of type unknown is null whatever a file counts (TYPE-37)."""
+    """A reader of one column's facts from data files. A column of type unknown is null, whatever a file counts (TYPE-37)."""
     if column.type == UNKNOWN:
         return lambda file: ColumnFacts(may_be_null=True, all_null=True, may_be_nan=False, lower=None, upper=None)
     field_id, type_, nested = column.field_id, column.type, len(column.path) > 1
@@ -44,7 +44,7 @@ def file_facts(column: BoundReference) -> Callable[[DataFile], ColumnFacts]:
         values, nulls = _entry(file.value_counts, field_id), _entry(file.null_value_counts, field_id)
         lower = _decoded(type_, _entry(file.lower_bounds, field_id))
         upper = _decoded(type_, _entry(file.upper_bounds, field_id))
-        # Some writers leave rows of a null parent out of a nested column's counts.
+        # Some writers omit rows with a null parent from a nested column's counts.
         complete = values is not None and values >= file.record_count
         may_be_null = nulls is None or nulls > 0 or not (complete or (values is None and not nested))
         all_null = complete and nulls == values and lower is None and upper is None
@@ -84,7 +84,7 @@ def _entry(values: Any, field_id: int) -> Any:
 
 
 def _decoded(type_: IcebergType, data: bytes | None) -> Any:
-    """A bound's value; None where absent, unreadable or NaN (old writers)."""
+    """A bound's value; None if absent, unreadable or NaN (old writers)."""
     if data is None:
         return None
     try:

@@ -1,12 +1,12 @@
-"""The type in which Spark compares a column with literals, where that changes the answer.
+"""The type in which Spark compares a column with literals, if it changes the result.
 
-Spark (ANSI mode) casts both sides of a comparison to a common type, and all of an IN list with the column to one: in
-``price IN (1.5, 2D)`` all are doubles. For a single literal that type is wide enough to hold either side as it is, with one
-exception: a decimal has 38 digits, and where both sides need more Spark rounds them before it compares, so that 0.6 in a
-decimal(38, 38) column equals 0.60000000000000000000000000001 beside 12345678901L. ``spark_interval`` answers as Spark does.
+Spark (ANSI mode) casts both sides of a comparison to a common type, and all items of an IN list and the column to one: in
+``price IN (1.5, 2D)`` all are doubles. For a single literal that type can hold either side exactly, with one
+exception: a decimal has 38 digits, and if both sides need more, Spark rounds them before it compares, so that 0.6 in a
+decimal(38, 38) column equals 0.60000000000000000000000000001 beside 12345678901L. ``spark_interval`` gives Spark's result.
 
-Which digits Spark gives a whole number depends on how it is written (``1`` has one, ``int(1)`` ten), which a ``Literal`` does not
-say. Where that matters, and where Spark rounds for = but not for <, there is no answer here but a ValueError.
+The number of digits that Spark assumes for an integer depends on its spelling (``1`` has one, ``int(1)`` ten), which a ``Literal``
+does not record. If that matters, and if Spark rounds for = but not for <, the result is a ValueError.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _WHOLE_DIGITS = {"int": 10, "long": 20}
 _FLOATING = frozenset({"float", "double"})
 _NUMERIC = frozenset({"int", "long", "float", "double", "decimal"})
 _DATED = ("date", "timestamp", "timestamptz")
-"""Narrowest first: of two, Spark takes the later."""
+"""Narrowest first: of two types, Spark uses the later one."""
 _NANOS = frozenset({"timestamp_ns", "timestamptz_ns"})
 _TAKES_TEXT = frozenset({*_DATED, *_NANOS, "boolean", "binary", "fixed", "time", "uuid"})
 _WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
 Shared = tuple[PrimitiveType | None, PrimitiveType | None]
-"""The types that a comparison's sides may be cast to (see ``shared_types``)."""
+"""The types to which a comparison's sides may be cast (see ``shared_types``)."""
 
 
 def shared_types(column: PrimitiveType, literals: Sequence[Literal]) -> Shared:
-    """The types that Spark may cast ``column`` and all literals of one comparison (of a whole IN list) to. None: there is none."""
+    """The types to which Spark may cast ``column`` and all literals of one comparison (of a whole IN list). None: there is none."""
     return _common(column, literals, False), _common(column, literals, True)
 
 
 def spark_interval(column: PrimitiveType, literal: Literal, shared: Shared, *, ordered: bool) -> Interval:
     """Where ``literal`` lies among the values of ``column``, as Spark sees it.
 
-    ``shared`` are the types of the whole comparison; ``ordered``: it is one by <, <=, > or >=. Raises ValueError where they do not
-    compare, or where the answer depends on more than is known here.
+    ``shared`` are the types of the whole comparison; ``ordered``: the operator is <, <=, > or >=. Raises ValueError if the types
+    cannot be compared, or if the result depends on information that is not available here.
     """
     if ordered and column.name in _WHOLE_DIGITS and isinstance(literal.type, DecimalType):
         _refuse_beyond_long(column, literal)
@@ -69,7 +69,7 @@ def _places_left(column: PrimitiveType) -> int:
 
 
 def _common(column: PrimitiveType, literals: Sequence[Literal], wide: bool) -> PrimitiveType | None:
-    """The type all of them are cast to; ``wide``: whole numbers count with all digits of their type, not with their own."""
+    """The type to which all of them are cast; ``wide``: integers count with all digits of their type, not with their own."""
     decimals = isinstance(column, DecimalType) or any(isinstance(v.type, DecimalType) for v in literals)
 
     def type_of(literal: Literal) -> PrimitiveType:
@@ -84,7 +84,7 @@ def _common(column: PrimitiveType, literals: Sequence[Literal], wide: bool) -> P
 
 
 def wider(a: PrimitiveType | None, b: PrimitiveType | None) -> PrimitiveType | None:
-    """The type that Spark casts values of both to; None where there is none."""
+    """The type to which Spark casts values of both; None if there is none."""
     if a is None or b is None or a == b:
         return a if a == b else None
     names = {a.name, b.name}
@@ -119,7 +119,7 @@ def _digits(type_: PrimitiveType) -> tuple[int, int]:
 
 
 def _rounds(column: PrimitiveType, literal: Literal, shared: PrimitiveType | None) -> bool:
-    """Whether one of them has more digits after the point than the decimal they are compared in."""
+    """Whether one of them has more digits after the point than the decimal type of the comparison."""
     if not isinstance(shared, DecimalType):
         return False
     return any(isinstance(t, DecimalType) and t.scale > shared.scale for t in (column, literal.type))

@@ -1,12 +1,12 @@
-"""A literal of one type against a column of another: which column values lie at, below and above it.
+"""Compares a literal of one type with a column of another: which column values are at, below and above it.
 
-Spark compares by casting both sides to a common type. Every such cast of a column is monotone, so the answer is an interval of
-column values, and a comparison with the literal becomes one with the interval's ends, exactly, without casting the column:
+Spark compares by casting both sides to a common type. Every such cast of a column is monotone, so the result is an interval of
+column values, and a comparison with the literal becomes an exact comparison with the interval's ends, without casting the column:
 ``int_column > 1.5`` is ``int_column > 1``, ``float_column = 0.1`` holds for no float, ``long_column = 9007199254740992D`` for two.
 
-``interval`` raises ValueError where Spark would refuse the comparison (or where only a cast of the column's text could decide it).
-Text with no offset is UTC, and so are dates and timestamps without zone against timestamps with one. A literal with digits beyond
-microseconds keeps them for a nanosecond column; every other column cuts them off first, as Spark does.
+``interval`` raises ValueError if Spark would refuse the comparison (or if only a cast of the column's text could decide it).
+Text without offset is UTC, and so are dates and timestamps without zone compared with timestamps with one. A literal with digits
+beyond microseconds keeps them for a nanosecond column; for every other column they are truncated first, as in Spark.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from iceberg_ops.spec.values import decimal_of, float32, unscaled
 
 
 class TypesDoNotCompareError(ValueError):
-    """Spark refuses to compare the types, or converts the column first, as text beside a number."""
+    """Spark refuses to compare the types, or converts the column first (for example text compared with a number)."""
 
 
 INT_RANGE = (-(2**31), 2**31 - 1)
@@ -75,7 +75,7 @@ _DATED = frozenset({"date", *_TICKS_PER_SECOND})
 @dataclass(frozen=True, slots=True)
 class Interval:
     """``low``: the least column value at or above the literal, None if there is none; ``high``: the greatest at or below it. Equal
-    where a column value equals the literal; crossed (or one missing) where none does."""
+    if a column value equals the literal; crossed (or one missing) if none does."""
 
     low: Any
     high: Any
@@ -87,7 +87,7 @@ def _point(value: Any) -> Interval:
 
 
 def interval(column: PrimitiveType, literal: Literal) -> Interval:
-    """Where ``literal`` lies among the values of ``column``. Raises ValueError where the two do not compare."""
+    """Where ``literal`` lies among the values of ``column``. Raises ValueError if the two cannot be compared."""
     source = literal.type.name
     if source == "string" and column.name not in ("string", "uuid"):
         literal = _string_as(column, literal.value)
@@ -110,7 +110,7 @@ def interval(column: PrimitiveType, literal: Literal) -> Interval:
 
 
 def _string_as(column: PrimitiveType, text: str) -> Literal:
-    """What Spark casts a string to when it meets such a column."""
+    """The type to which Spark casts a string that is compared with such a column."""
     if column.name in _WHOLE:
         return Literal(whole_from_text(text), LONG)
     if column.name in _NUMERIC:
@@ -129,8 +129,8 @@ def _string_as(column: PrimitiveType, text: str) -> Literal:
 
 
 def _uuid_of(text: str) -> uuid.UUID:
-    """A text that stands for a uuid. Spark holds uuids as text and compares letters, so any other spelling would mean another row
-    there than here."""
+    """A text that spells a uuid. Spark holds uuids as text and compares letters, so any other spelling would select other rows
+    in Spark than here."""
     value = uuid_from_text(text)
     if str(value) != text:
         raise ValueError(f"only the spelling '{value}' is compared as text: write that, or CAST('{text}' AS uuid)")
@@ -138,8 +138,8 @@ def _uuid_of(text: str) -> uuid.UUID:
 
 
 def timestamp_of(text: str, type_: PrimitiveType) -> Literal:
-    """A text as a literal of the timestamp type ``type_``. Raises ValueError, also for a zone that a timestamp without zone
-    has no use for: Spark would leave it out and compare the clock's hands."""
+    """A text as a literal of the timestamp type ``type_``. Raises ValueError, also for a zone in a timestamp without zone: Spark
+    would ignore the zone and compare local times."""
     nanos, zoned = timestamp_from_text(text)
     if zoned and "tz" not in type_.name:
         raise ValueError(f"{text!r} has a time zone, which a timestamp without zone does not: leave it out")
@@ -147,14 +147,14 @@ def timestamp_of(text: str, type_: PrimitiveType) -> Literal:
 
 
 def timestamp_literal(nanos: int, type_: PrimitiveType) -> Literal:
-    """A literal of the timestamp type ``type_``, or of its nanosecond twin where it has digits beyond microseconds."""
+    """A literal of the timestamp type ``type_``, or of its nanosecond variant if it has digits beyond microseconds."""
     if type_.name.endswith("_ns"):
         return Literal(nanos, type_)
     return Literal(nanos, _IN_NANOS[type_.name]) if nanos % 1000 else Literal(nanos // 1000, type_)
 
 
 def at_microseconds(literal: Literal) -> Literal:
-    """A literal with digits beyond microseconds without them; any other as it is."""
+    """A literal without digits beyond microseconds; any other literal unchanged."""
     cut = {"timestamp_ns": TIMESTAMP, "timestamptz_ns": TIMESTAMPTZ}.get(literal.type.name)
     return literal if cut is None else Literal(literal.value // 1000, cut)
 
@@ -191,12 +191,12 @@ def _ends(column: PrimitiveType) -> tuple[Any, Any]:
 
 
 def _clip(low: int, high: int, lowest: int, highest: int) -> Interval:
-    """The interval [low, high] (crossed by one where nothing equals), cut to a type's range."""
+    """The interval [low, high] (crossed by one if nothing equals), limited to a type's range."""
     return Interval(None if low > highest else max(low, lowest), None if high < lowest else min(high, highest))
 
 
 def search(lowest: int, highest: int, cast: Callable[[int], Any], value: Any, result: Callable[[int], Any]) -> Interval:
-    """``interval`` by bisection, for a monotone ``cast`` of whole numbers that may map neighbours to one value."""
+    """``interval`` by bisection, for a monotone ``cast`` of integers that may map neighbours to one value."""
 
     def first(test: Callable[[Any], bool]) -> int:
         low, high = lowest, highest + 1
@@ -220,7 +220,7 @@ def _as_double(value: Any) -> float:
 
 
 def _among_floats(value: float) -> Interval:
-    """Between which 32-bit floats a double lies."""
+    """The 32-bit floats between which a double lies."""
     near = float32(value)
     if near == value or math.isnan(value):
         return _point(near)
@@ -228,7 +228,7 @@ def _among_floats(value: float) -> Interval:
 
 
 def next_float32(value: float, direction: int) -> float:
-    """The neighbour of a 32-bit float. From an infinity it leads to the largest finite float."""
+    """The neighbour of a 32-bit float. From an infinity it is the largest finite float."""
     if math.isinf(value):
         largest = (2.0 - 2.0**-23) * 2.0**127
         return math.copysign(largest, value) if (value > 0) != (direction > 0) else value
@@ -288,7 +288,7 @@ def _start(period: str, source: PrimitiveType, count: int) -> int:
 
 
 def plain_literal(column: PrimitiveType, value: Any) -> Literal:
-    """The literal that a plain Python value stands for against ``column``: canonical, one of Python's date and time classes, or the
+    """The literal of a plain Python value for ``column``: canonical, one of Python's date and time classes, or the
     text of Iceberg's JSON single-value form. Raises ValueError."""
     if isinstance(value, bool):
         return Literal(value, BOOLEAN)
@@ -309,7 +309,7 @@ def plain_literal(column: PrimitiveType, value: Any) -> Literal:
             return Literal(value, column)
         return Literal(value, INT if INT_RANGE[0] <= value <= INT_RANGE[1] else LONG)
     if isinstance(value, float):
-        near = float32(value)  # what a number of JSON means in a float column, unless it lies beyond all floats
+        near = float32(value)  # the meaning of a JSON number in a float column, unless it is out of range for floats
         return Literal(near if column.name == "float" and math.isinf(near) == math.isinf(value) else value, DOUBLE)
     if isinstance(value, Decimal) and value.is_finite():
         return decimal_literal(value)
@@ -317,7 +317,7 @@ def plain_literal(column: PrimitiveType, value: Any) -> Literal:
 
 
 def decimal_literal(value: Decimal) -> Literal:
-    """A decimal literal of the least precision that holds ``value``, at its own scale. Raises ValueError beyond 38 digits."""
+    """A decimal literal of the least precision that can hold ``value``, at its own scale. Raises ValueError beyond 38 digits."""
     exponent = int(value.as_tuple().exponent)
     if exponent < -38 or (value and value.adjusted() >= 38):
         raise ValueError(f"{value} has more than 38 digits")

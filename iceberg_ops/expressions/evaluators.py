@@ -1,4 +1,4 @@
-"""Every evaluator of bound expressions, in one place to import from; see the modules for their rules."""
+"""Re-exports every evaluator of bound expressions; see the modules for their rules."""
 
 from __future__ import annotations
 

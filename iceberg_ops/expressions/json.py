@@ -1,9 +1,9 @@
 """Expressions as Iceberg's expression JSON, both ways (the form of REST scan planning and of our own task files).
 
-A bound leaf is written by column name with its literals as JSON single values; reading gives an unbound leaf whose plain literals
-``bind`` converts by the column's type, so that bind, write, read, bind is a round trip. Beyond Iceberg's form there are: ``like``
-and ``not-like``; ``{"type": "may-match", "construct": ..., "columns": [...]}`` for what cannot be evaluated; and a ``data-type``
-beside the value of an unbound SQL literal. Only same-version processes are shown these.
+A bound leaf is written by column name with its literals as JSON single values. Reading gives an unbound leaf whose plain literals
+``bind`` converts by the column's type, so that bind, write, read, bind is a round trip. In addition to Iceberg's form there are:
+``like`` and ``not-like``; ``{"type": "may-match", "construct": ..., "columns": [...]}`` for parts that cannot be evaluated; and a
+``data-type`` beside the value of an unbound SQL literal. Only processes of the same version exchange these.
 
 In documents of Iceberg Java, not-eq, not-in and not-starts-with also hold for null; here they do not (see ``predicates``).
 """
@@ -123,7 +123,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def expression_from_json(found: Any) -> Expression:
-    """The unbound expression that a parsed JSON value says. Raises WhereError."""
+    """The unbound expression of a parsed JSON value. Raises WhereError."""
     if isinstance(found, bool):
         return ALWAYS_TRUE if found else ALWAYS_FALSE
     if not isinstance(found, Mapping):
@@ -193,7 +193,7 @@ def _read_value(op: Op, given: Any) -> Any:
 
 
 def _read_literal(op: Op, type_name: str, value: Any) -> Literal:
-    # Binding knows how to read a JSON single value against a column; here the literal's own type serves as the column.
+    # Binding can read a JSON single value for a column; here the literal's own type serves as the column.
     try:
         type_ = primitive_from_name(type_name)
         if type_ in (TIMESTAMP_NS, TIMESTAMPTZ_NS) and isinstance(

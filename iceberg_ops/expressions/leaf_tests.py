@@ -1,11 +1,11 @@
-"""One leaf against one value, or against what is known of a column's values.
+"""Tests one leaf on one value, or on known facts about a column's values.
 
 ``value_test`` answers for a value; ``may_match`` whether some row may match, given ColumnFacts; ``must_match`` whether every row
-must. Each returns a function, compiled once per leaf. With bounds [lower, upper] that enclose all values, NaN included as the
-greatest, the three read off the same comparisons.
+must. Each returns a function, compiled once per leaf. With bounds [lower, upper] that enclose all values (NaN is the
+greatest), the three use the same comparisons.
 
-Bounds of uuid columns are in one of two orders, by writer (signed halves or unsigned bytes, requirement TYPE-35): they only exclude
-what lies outside in both. Bounds of text and bytes may be truncated, so equal ends prove nothing (SCAN-06).
+Bounds of uuid columns have one of two orders, depending on the writer (signed halves or unsigned bytes, requirement TYPE-35): they
+only exclude values outside in both orders. Bounds of text and bytes may be truncated, so equal ends prove nothing (SCAN-06).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRUNCATABLE = frozenset({"string", "binary", "fixed"})
 
 
 def value_test(leaf: BoundPredicate) -> ValueTest:
-    """Whether the leaf is true for a canonical value (of the term's type; None for null)."""
+    """The test whether the leaf is true for a canonical value (of the term's type; None for null)."""
     op = leaf.op
     if op is Op.IS_NULL:
         return lambda v: v is None
@@ -75,7 +75,7 @@ def _compared_value_test(op: Op, key: Callable[[Any], Any], literals: tuple[Any,
 
 
 def may_match(leaf: BoundPredicate) -> FactTest:
-    """Whether some row may match the leaf: false only where the facts exclude it."""
+    """Whether some row may match the leaf: false only if the facts exclude it."""
     op = leaf.op
     if op is Op.IS_NULL:
         return lambda f: f.may_be_null
@@ -127,7 +127,7 @@ def _may_in_ordered_range(op: Op, keys: tuple[Any, ...]) -> FactTest:
 
 
 def must_match(leaf: BoundPredicate) -> FactTest:
-    """Whether every row must match the leaf: true only where the facts prove it."""
+    """Whether every row must match the leaf: true only if the facts prove it."""
     op = leaf.op
     if op is Op.IS_NULL:
         return lambda f: f.all_null
@@ -185,12 +185,12 @@ def _any_between(keys: tuple[Any, ...], lower: Any, upper: Any) -> bool:
 
 
 def _prefix_overlaps(f: ColumnFacts, prefix: Any) -> bool:
-    """Whether some text in the bounds may begin with ``prefix``."""
+    """Whether some text within the bounds may begin with ``prefix``."""
     return (f.lower is None or f.lower[: len(prefix)] <= prefix) and (f.upper is None or f.upper >= prefix)
 
 
 def _prefix_everywhere(f: ColumnFacts, prefix: Any) -> bool:
-    """Whether every text in the bounds begins with ``prefix``."""
+    """Whether every text within the bounds begins with ``prefix``."""
     return f.lower is not None and f.upper is not None and f.lower.startswith(prefix) and f.upper.startswith(prefix)
 
 
@@ -203,7 +203,7 @@ def _is_uuid(type_: IcebergType) -> bool:
 
 
 def _uuid_outside(f: ColumnFacts, value: UUID) -> bool:
-    """Whether ``value`` lies outside the bounds in either order that writers use."""
+    """Whether ``value`` lies outside the bounds in both orders that writers use."""
     if f.lower is None or f.upper is None:
         return False
     signed = _signed(value)
@@ -216,7 +216,7 @@ def _signed(value: UUID) -> tuple[int, int]:
 
 
 def rules_out_no_file(leaf: MayMatch | BoundComputed) -> str:
-    """Why a part of a bound condition is not used to rule out files, and what is."""
+    """Why a part of a bound condition cannot exclude files, and which parts can."""
     shown = f"{leaf.construct} rules out no file"
     if isinstance(leaf, BoundComputed):
         return f"{shown}, because it is computed from each row; comparisons of a column with literals rule out files"
@@ -225,7 +225,7 @@ def rules_out_no_file(leaf: MayMatch | BoundComputed) -> str:
 
 
 def refuse_opaque(leaf: MayMatch) -> WhereError:
-    """The error for evaluating on rows what of SQL text only Spark evaluates: its name, and what is evaluated here."""
+    """The error for evaluating SQL text on rows that only Spark evaluates: it names the text, and what is evaluated here."""
     what = leaf.reason or "it"
     return WhereError(
         f"not supported: {leaf.construct} on rows, because only Spark evaluates {what}; without Spark are evaluated {evaluated()}"

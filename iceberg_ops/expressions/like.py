@@ -1,6 +1,6 @@
 """LIKE patterns: ``%`` any text, ``_`` one character, an escape character before either or itself.
 
-A pattern is held with ``\\`` as its escape character, whatever the SQL said.
+A pattern is stored with ``\\`` as its escape character, whatever the SQL used.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ ANY_TEXT, ONE_CHARACTER = "%", "_"
 
 
 def pattern_of(text: str, escape: str = "\\") -> str:
-    """``text`` written with another escape character, as a pattern in held form. Raises WhereError where an escape character stands
-    before anything but ``%``, ``_`` or itself, as Spark does."""
+    """``text`` with another escape character, as a pattern in stored form. Raises WhereError if an escape character is followed
+    by anything but ``%``, ``_`` or itself, as in Spark."""
     if len(escape) != 1:
         raise WhereError(f"LIKE {text!r}: the escape must be one character, not {escape!r}")
     parts, at = [], 0
@@ -39,7 +39,7 @@ def literal_pattern(text: str) -> str:
 
 
 def tokens(pattern: str) -> list[tuple[str, bool]]:
-    """Characters of a held pattern, each with whether it is a wildcard."""
+    """Characters of a stored pattern, each with whether it is a wildcard."""
     found, at = [], 0
     while at < len(pattern):
         escaped = pattern[at] == "\\"
@@ -50,7 +50,7 @@ def tokens(pattern: str) -> list[tuple[str, bool]]:
 
 
 def literal_prefix(pattern: str) -> str:
-    """The text every match begins with."""
+    """The text with which every match begins."""
     prefix = []
     for character, wild in tokens(pattern):
         if wild:
@@ -60,19 +60,19 @@ def literal_prefix(pattern: str) -> str:
 
 
 def is_literal(pattern: str) -> bool:
-    """True where only one text matches (``literal_prefix`` is it)."""
+    """True if only one text matches (``literal_prefix`` is this text)."""
     return not any(wild for _, wild in tokens(pattern))
 
 
 def is_prefix(pattern: str) -> bool:
-    """True where exactly the texts beginning with ``literal_prefix`` match: wildcards only at the end, all ``%``."""
+    """True if exactly the texts beginning with ``literal_prefix`` match: wildcards only at the end, all ``%``."""
     shown = tokens(pattern)
     wild = [i for i, (_, is_wild) in enumerate(shown) if is_wild]
     return bool(wild) and wild[0] == len(shown) - len(wild) and all(shown[i][0] == ANY_TEXT for i in wild)
 
 
 def around(pattern: str) -> tuple[bool, str, bool] | None:
-    """Of a pattern whose wildcards are ``%`` at either end alone: whether any text may come before, the text between, and whether
+    """For a pattern whose only wildcards are ``%`` at either end: whether any text may come before, the text between, and whether
     any may follow. None for every other pattern."""
     shown = tokens(pattern)
     start, stop = 0, len(shown)
@@ -87,7 +87,7 @@ def around(pattern: str) -> tuple[bool, str, bool] | None:
 
 @lru_cache(maxsize=256)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a text matches. What stands between two ``%`` is looked for from left to right and taken where it comes first, so
+    """Whether a text matches. Each part between two ``%`` is searched from left to right and matched at its first place, so
     that no pattern takes longer than its length times the text's."""
     pieces: list[list[tuple[str, bool]]] = [[]]
     for character, wild in tokens(pattern):
@@ -102,7 +102,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _in_order(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
-    """The first piece begins the text, the last one, of ``last`` characters, ends it, the others lie between."""
+    """The first piece is the beginning of the text, the last one, of ``last`` characters, the end, the others are between."""
     first, stop = pieces[0].match(text), len(text) - last
     if first is None or stop < first.end() or pieces[-1].match(text, stop) is None:
         return False
@@ -116,7 +116,7 @@ def _in_order(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
 
 
 def regex_text(pattern: str) -> str:
-    """The pattern as a regular expression of RE2 that is searched for (Arrow's own LIKE does not read escapes)."""
+    """The pattern as a regular expression of RE2 for a search (Arrow's own LIKE does not support escapes)."""
     wildcard = {ANY_TEXT: ".*", ONE_CHARACTER: "."}
     return "".join(["(?s)\\A", *(wildcard[c] if wild else _in_regex(c) for c, wild in tokens(pattern)), "\\z"])
 

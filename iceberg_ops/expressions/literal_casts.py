@@ -1,7 +1,7 @@
-"""CAST of one literal to another type, as Spark 4 in ANSI mode folds it: what cannot be kept exactly is an error, never a null.
+"""CAST of one literal to another type, as Spark 4 in ANSI mode folds it: a value that cannot be converted is an error, not a null.
 
-Only literals are cast here; a cast of a column is not a literal's business. Raises ValueError for what Spark refuses, and NotFolded
-for what Spark may do and this package does not (numbers to timestamps, timestamps to text). A cast to uuid is ours: Spark has none.
+Only literals are cast here, not columns. Raises ValueError for casts that Spark refuses, and NotFolded for casts that Spark may
+allow and this package does not (numbers to timestamps, timestamps to text). A cast to uuid exists only here: Spark has none.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from iceberg_ops.spec.values import decimal_of, float32, float_text
 
 WIDTHS = {"tinyint": (-128, 127), "smallint": (-32768, 32767), "int": INT_RANGE, "long": LONG_RANGE}
 READ_ALIKE = frozenset({"boolean", "int", "long", "float", "double", "decimal", "string", "binary"})
-"""Types that Spark casts no text to that we refuse to."""
+"""Types for which Spark casts no text that this package refuses."""
 _MICROS_PER_DAY = SECONDS_PER_DAY * MICROS_PER_SECOND
 _INSTANTS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 
 
 def to_whole(literal: Literal, width: str) -> Literal:
-    """CAST to TINYINT, SMALLINT, INT or BIGINT (``width``: a key of WIDTHS). Fractions are cut toward zero."""
+    """CAST to TINYINT, SMALLINT, INT or BIGINT (``width``: a key of WIDTHS). Fractions are truncated toward zero."""
     value = literal.value
     if isinstance(value, str):
         number = whole_from_text(value)
@@ -81,7 +81,7 @@ def _to_floating(literal: Literal, target: PrimitiveType) -> Literal:
 
 
 def _nearest_float(literal: Literal, number: float) -> float:
-    """Rounded once: a whole number or decimal that was rounded to a double first could lie half way between two floats."""
+    """Rounded once: rounding an integer or decimal to a double first could put it half way between two floats."""
     near = float32(number)
     if near == number or not math.isfinite(number) or not math.isfinite(near) or isinstance(literal.value, float):
         return near
@@ -95,7 +95,7 @@ def _nearest_float(literal: Literal, number: float) -> float:
 
 
 def _is_odd(value: float) -> bool:
-    """Whether the last bit of a 32-bit float is set: of two that are as near, the even one is taken."""
+    """Whether the last bit of a 32-bit float is set: of two equally near floats, the even one is used."""
     return bool(struct.unpack("<I", struct.pack("<f", value))[0] & 1)
 
 

@@ -1,10 +1,10 @@
-"""Text of SQL literals to values, as Spark's casts from string read it (``CAST('...' AS T)``, ``DATE '...'``).
+"""Converts text of SQL literals to values, like Spark's casts from string (``CAST('...' AS T)``, ``DATE '...'``).
 
-Every function raises ValueError for text that Spark 4 in ANSI mode refuses, and NotFolded for what only Spark reads; callers turn
-ValueError into WhereError with the column's name.
+Every function raises ValueError for text that Spark 4 in ANSI mode refuses, and NotFolded for text that only Spark can read;
+callers convert ValueError to WhereError with the column's name.
 A timestamp without an offset is read as UTC: this package has no session time zone. A timestamp's text is read to the nanosecond,
-because Iceberg has such columns; what Spark does with more than six digits is for callers to apply. Iceberg's own JSON forms are
-strict and live in ``iceberg_ops.spec.epoch``.
+because Iceberg has such columns; callers apply Spark's rule for more than six digits. Iceberg's own JSON forms are
+strict and are in ``iceberg_ops.spec.epoch``.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ _HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-f
 _DECIMAL = re.compile(r"[+-]?(?:(\d++)\.?(\d*+)|\.(\d++))(?:[eE]([+-]?\d++))?")
 _SPECIAL = {"nan": "nan", "inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
 _SIGNED_NAN = frozenset({"+NaN", "-NaN"})
-"""Java reads these, in this case alone."""
+"""Java reads these, only with this case."""
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 _AROUND = "".join(map(chr, range(33))) + "\x7f"
-"""What Spark strips from a text before it reads a whole number, a date or a truth value: blanks and control characters of ASCII."""
+"""Characters that Spark removes from the ends of a text before it reads an integer, a date or a boolean: blanks and ASCII control
+characters."""
 TRIMMED_BY_JAVA = _AROUND[:-1]
-"""What Java strips from a text before it reads a decimal, a float or a double, and before Spark knows a word for a day."""
+"""Characters that Java removes from the ends before it reads a decimal, a float or a double, and Spark before it recognises a word
+for a day."""
 MOST_DIGITS = 38
-"""Of a decimal."""
+"""The limit of a decimal."""
 _DIGITS_OF_EXPONENT = 6
 _CHANGING_DAYS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _DAYS, _MICROS = range(-(2**31), 2**31), range(-(2**63), 2**63)
@@ -50,7 +52,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 
 
 class NotFolded(ValueError):
-    """A cast whose result only Spark knows, or whether there is one."""
+    """A cast for which only Spark knows the result, or whether there is one."""
 
 
 def boolean_from_text(text: str) -> bool:
@@ -84,7 +86,7 @@ def floating_from_text(text: str) -> float:
 
 
 def is_hexadecimal(text: str) -> bool:
-    """Whether a text is a float of hexadecimal digits with a power of two, such as ``0x1.8p3``."""
+    """Whether a text is a float in hexadecimal digits with a power of two, such as ``0x1.8p3``."""
     return _HEXADECIMAL.fullmatch(text.strip(TRIMMED_BY_JAVA)) is not None
 
 
@@ -108,8 +110,8 @@ def decimal_from_text(text: str) -> Decimal:
 
 
 def date_from_text(text: str, *, of_column: bool = False) -> int:
-    """Days from 1970-01-01; month and day may be left out, and a time after the day is ignored. ``of_column``: the text is no
-    constant, and Spark knows no words in it."""
+    """Days from 1970-01-01; month and day may be omitted, and a time after the day is ignored. ``of_column``: the text is not a
+    constant, and Spark recognises no words in it."""
     word = text.strip(_AROUND)
     match = _DATE.fullmatch(word)
     if match is not None:
@@ -128,8 +130,8 @@ def time_from_text(text: str) -> int:
 
 
 def timestamp_from_text(text: str) -> tuple[int, bool]:
-    """Nanoseconds from the epoch (UTC where an offset or a zone is given, else as written), and whether one is given. Digits beyond
-    nanoseconds are cut."""
+    """Nanoseconds since the epoch (UTC if an offset or a zone is given, else as written), and whether one is given. Digits beyond
+    nanoseconds are truncated."""
     word = text.strip(_AROUND)
     if _is_epoch(text):
         return 0, False
@@ -154,7 +156,7 @@ def _not_read(text: str, what: str) -> ValueError:
 
 
 def uuid_from_text(text: str) -> uuid.UUID:
-    """A uuid in either case, with its hyphens or without."""
+    """A uuid in upper or lower case, with or without hyphens."""
     word = text.strip(_AROUND)
     if not _UUID.fullmatch(word):
         raise ValueError(f"{text!r} is not a uuid")

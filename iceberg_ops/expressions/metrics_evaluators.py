@@ -1,7 +1,7 @@
-"""Bound expressions on a data file's metrics and a manifest's partition summaries.
+"""Evaluates bound expressions on a data file's metrics and a manifest's partition summaries.
 
-``*_may_match`` is inclusive: false only where no row can match, so a scan may skip the file. ``metrics_all_match`` is strict:
-true only where every row must match, so a delete may drop the file without reading it. Compile once (``metrics_pruner``,
+``*_may_match`` is inclusive: false only if no row can match, so a scan may skip the file. ``metrics_all_match`` is strict:
+true only if every row must match, so a delete may remove the file without reading it. Compile once (``metrics_pruner``,
 ``metrics_prover``, ``manifest_pruner``) and call the result for each of many files.
 """
 

@@ -1,7 +1,7 @@
-"""The order of canonical values that predicates mean: Spark's.
+"""The order of canonical values in predicates: Spark's order.
 
-NaN equals itself and lies above every other value, -0.0 equals 0.0, text goes by code point, binary by unsigned byte, uuid by its
-16 bytes. Python's own comparison already agrees for every type but floats.
+NaN equals itself and is above every other value, -0.0 equals 0.0, text is ordered by code point, binary by unsigned byte, uuid by
+its 16 bytes. Python's own comparison already agrees for every type except floats.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iceberg_ops.spec.types import IcebergType, PrimitiveType
 
 @total_ordering
 class _Top:
-    """NaN's key: above every number, equal to itself. Compares with floats from either side."""
+    """NaN's key: above every number, equal to itself. Can be compared with floats from either side."""
 
     __slots__ = ()
 
@@ -41,17 +41,17 @@ NAN_KEY: Any = _Top()
 
 
 def float_key(value: Any) -> Any:
-    """A key by which floats order and hash as predicates mean it. None stays None."""
+    """A key with the order and hash of floats in predicates. None stays None."""
     return NAN_KEY if value is not None and math.isnan(value) else value
 
 
 def order_key(value: Any) -> Any:
-    """A key by which values of one type order, compare and hash as predicates mean it."""
+    """A key with the order, equality and hash of one type's values in predicates."""
     return float_key(value) if isinstance(value, float) else value
 
 
 def is_floating(type_: IcebergType) -> bool:
-    """float or double: the types that have a NaN."""
+    """float or double: the types with NaN."""
     return isinstance(type_, PrimitiveType) and type_.name in ("float", "double")
 
 
@@ -60,5 +60,5 @@ def _same(value: Any) -> Any:
 
 
 def key_of(type_: IcebergType) -> Callable[[Any], Any]:
-    """``order_key`` for values of one type, the identity where Python's order already is the right one."""
+    """``order_key`` for values of one type, the identity if Python's order is already correct."""
     return float_key if is_floating(type_) else _same

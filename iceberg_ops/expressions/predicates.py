@@ -1,13 +1,13 @@
-"""Predicates as immutable values: what a WHERE, a conflict filter or a residual is made of.
+"""Predicates as immutable values, for a WHERE, a conflict filter or a residual.
 
 An expression is a tree of ``And``, ``Or``, ``Not``, the constants ``ALWAYS_TRUE`` and ``ALWAYS_FALSE``, and leaves. An unbound leaf
-(``Predicate``) names a column; ``iceberg_ops.expressions.binding`` turns it into a ``BoundPredicate`` with a field id, a type and
-literals in canonical form. Nothing here touches a schema, a file or SQL text.
+(``Predicate``) names a column; ``iceberg_ops.expressions.binding`` converts it to a ``BoundPredicate`` with a field id, a type and
+literals in canonical form. This module knows no schema, no file and no SQL text.
 
-Meaning is Spark SQL's on every floor of this package: three-valued logic (a comparison with null is unknown, NOT of unknown is
-unknown, a filter keeps what is true), NaN equal to itself and greater than every other value, -0.0 equal to 0.0. IS_NULL, NOT_NULL,
-IS_NAN and NOT_NAN are never unknown: NOT_NAN holds for null, as Spark's ``NOT isnan(x)`` does. (Iceberg Java differs: its not-eq,
-not-in and not-starts-with hold for null.)
+The meaning is that of Spark SQL in the whole package: three-valued logic (a comparison with null is unknown, NOT of unknown is
+unknown, a filter keeps rows for which it is true), NaN equal to itself and greater than every other value, -0.0 equal to 0.0.
+IS_NULL, NOT_NULL, IS_NAN and NOT_NAN are never unknown: NOT_NAN holds for null, as Spark's ``NOT isnan(x)`` does. (Iceberg Java
+differs: its not-eq, not-in and not-starts-with hold for null.)
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Op(str, Enum):
 
     @property
     def rejects_null(self) -> bool:
-        """True where the leaf cannot be true for a null value."""
+        """True if the leaf cannot be true for a null value."""
         return self not in (Op.IS_NULL, Op.NOT_NAN)
 
 
@@ -115,11 +115,11 @@ class Not(Expression):
 
 @dataclass(frozen=True, slots=True)
 class MayMatch(Expression):
-    """Something written in SQL that is no comparison of a column with a literal. Pruning keeps everything (inclusive: true),
-    nothing is proven by it (strict: false). ``construct`` is the SQL text, ``columns`` are the names it reads.
+    """A part of a SQL condition that is not a comparison of a column with a literal. Pruning keeps everything (inclusive: true),
+    it proves nothing (strict: false). ``construct`` is the SQL text, ``columns`` are the names it reads.
 
-    ``value`` is the condition as a term (``expressions.scalars``) where there is one: binding makes a ``BoundComputed`` of it, or
-    says in ``reason`` what of it only Spark evaluates. Evaluating rows by what is left then raises WhereError."""
+    ``value`` is the condition as a term (``expressions.scalars``), if there is one: binding converts it to a ``BoundComputed``, or
+    states in ``reason`` which part only Spark evaluates. Then evaluating it on rows raises WhereError."""
 
     construct: str
     columns: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class MayMatch(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal with the type SQL gives it; ``value`` in the canonical form of ``type``. Binding converts it as Spark would."""
+    """A literal with its SQL type; ``value`` is in the canonical form of ``type``. Binding converts it like Spark."""
 
     value: Any
     type: PrimitiveType
@@ -147,7 +147,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class TransformTerm:
-    """A partition transform applied to a column. ``is_cast``: SQL has it as a cast or a function of dates, which take text, too."""
+    """A partition transform of a column. ``is_cast``: in SQL it is a cast or a date function, which also accepts text."""
 
     transform: Transform
     reference: Reference
@@ -180,7 +180,7 @@ class Predicate(Expression):
 
 @dataclass(frozen=True, slots=True)
 class BoundReference:
-    """A field of a schema, or of a partition tuple. ``path`` leads to its value in a canonical row: the position in each struct."""
+    """A field of a schema, or of a partition tuple. ``path`` leads to its value in a canonical row: the index in each struct."""
 
     field_id: int
     name: str
@@ -222,12 +222,12 @@ class BoundPredicate(Expression):
 
     @property
     def field_id(self) -> int:
-        """Id of the source field, also under a transform."""
+        """Id of the source field, also for a transform."""
         return self.term.field_id
 
     @property
     def type(self) -> IcebergType:
-        """Type of the values compared (the transform's result type under a transform)."""
+        """Type of the compared values (for a transform its result type)."""
         return self.term.type
 
     @property
@@ -237,7 +237,7 @@ class BoundPredicate(Expression):
 
     @property
     def is_plain(self) -> bool:
-        """True where the term is a field itself, not a transform of it."""
+        """True if the term is a field itself, not a transform of it."""
         return isinstance(self.term, BoundReference)
 
 
@@ -252,7 +252,7 @@ class BoundComputed(Expression):
 
 
 def one_nan(value: Any) -> Any:
-    """The value; any NaN as the one object ``math.nan``, so that equal expressions compare equal."""
+    """The value; any NaN becomes the one object ``math.nan``, so that equal expressions compare equal."""
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -262,7 +262,7 @@ def col(name: str | Term) -> Term:
 
 
 def predicate(op: Op, term: str | Term, *literals: Any) -> Expression:
-    """A leaf; IN and NOT_IN of no or one literal become simpler."""
+    """A leaf; IN and NOT_IN of zero or one literal become simpler."""
     values = tuple(one_nan(v) for v in literals)
     if op.is_set:
         values = tuple({(type(v), v): v for v in values}.values())
@@ -330,12 +330,12 @@ def not_starts_with(term: str | Term, prefix: Any) -> Expression:
 
 
 def null_safe_eq(term: str | Term, value: Any) -> Expression:
-    """``<=>``: null equals null; what a partition value or an equality delete's key means."""
+    """``<=>``: null equals null, as in the comparison of a partition value or of an equality delete's key."""
     return is_null(term) if value is None else eq(term, value)
 
 
 def and_(*parts: Expression) -> Expression:
-    """All of them; constants fold, no parts is true. The tree is balanced, so that thousands of parts stay shallow."""
+    """All of them; constants fold, no parts give true. The tree is balanced, so that thousands of parts stay shallow."""
     kept = [p for p in parts if not isinstance(p, AlwaysTrue)]
     if any(isinstance(p, AlwaysFalse) for p in kept):
         return ALWAYS_FALSE
@@ -343,7 +343,7 @@ def and_(*parts: Expression) -> Expression:
 
 
 def or_(*parts: Expression) -> Expression:
-    """Any of them; constants fold, no parts is false. The tree is balanced."""
+    """Any of them; constants fold, no parts give false. The tree is balanced."""
     kept = [p for p in parts if not isinstance(p, AlwaysFalse)]
     if any(isinstance(p, AlwaysTrue) for p in kept):
         return ALWAYS_TRUE
@@ -382,7 +382,7 @@ def _negate_leaf(leaf: Expression) -> Expression | None:
 
 
 def rewrite_not(expression: Expression) -> Expression:
-    """The same expression without ``Not``: negation pushed into the leaves. Needed before anything is projected or pruned."""
+    """The same expression without ``Not``: negation is moved into the leaves. Required before projecting or pruning."""
     if isinstance(expression, And):
         return and_(rewrite_not(expression.left), rewrite_not(expression.right))
     if isinstance(expression, Or):
@@ -413,7 +413,7 @@ def leaves(expression: Expression) -> Iterator[Expression]:
 
 
 def is_exact(expression: Expression) -> bool:
-    """False where something in it cannot be evaluated (``MayMatch``): such an expression prunes, but decides nothing."""
+    """False if a part of it cannot be evaluated (``MayMatch``): such an expression prunes, but decides nothing."""
     return not any(isinstance(leaf, MayMatch) for leaf in leaves(expression))
 
 

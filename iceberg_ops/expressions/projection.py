@@ -1,14 +1,14 @@
-"""Projection: a predicate on rows to a predicate on partition values (spec: "Scan Planning", "Partition Transforms").
+"""Projection: converts a predicate on rows to a predicate on partition values (spec: "Scan Planning", "Partition Transforms").
 
-*Inclusive*: if a row matches, its partition value does. It prunes. *Strict*: if a partition value matches, every row of the
-partition does. It decides metadata-only deletes and lets residuals drop a leaf. Both want an expression without ``Not`` (``bind``
-gives one), and both read partition tuples by position, so an expression belongs to the one spec it was projected for.
+*Inclusive*: if a row matches, its partition value does. It is used for pruning. *Strict*: if a partition value matches, every row
+of the partition does. It decides metadata-only deletes and lets residuals drop a leaf. Both need an expression without ``Not``
+(``bind`` gives one), and both read partition tuples by index, so a projected expression belongs to one spec.
 
 Order-preserving transforms (identity, truncate, year, month, day, hour) project ranges; bucket only equality; every known transform
-but void keeps null apart from values. Void and transforms this version does not know say nothing: inclusive true, strict false.
-Where a transform's value wraps around (``wrapped_values``) it gives no bounds of its rows: such a partition is kept where one of
+except void keeps null separate from values. Void and unknown transforms give no information: inclusive true, strict false.
+If a transform's value wraps around (``wrapped_values``), it gives no bounds for its rows: such a partition is kept if one of
 them may match, and never decided. Early writers rounded times before 1970 toward zero, one too high; projections onto negative
-years, months, days and hours take that in (requirement XFORM-15)."""
+years, months, days and hours include that (requirement XFORM-15)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _on_all_fields(
     references: tuple[BoundReference, ...],
     leaf: BoundPredicate,
 ) -> Expression:
-    """A column may feed several partition fields; each that says something counts."""
+    """A column may be the source of several partition fields; all informative ones count."""
     found = [
         one(leaf, f, ref)
         for f, ref in zip(spec.fields, references, strict=True)
@@ -129,7 +129,7 @@ def _inclusive(leaf: BoundPredicate, f: PartitionField, ref: BoundReference) -> 
 
 
 def _inclusive_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundReference) -> Expression | None:
-    """Through a transform that keeps the order; None where the leaf has no useful image."""
+    """For an order-preserving transform; None if the leaf has no useful image."""
     op, type_ = leaf.op, leaf.type
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.LIKE, Op.NOT_LIKE):
         return _inclusive_text(leaf, transform, ref)
@@ -144,7 +144,7 @@ def _inclusive_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundRef
         below = _before(type_, leaf.literal)
         if below is not None:
             return _leaf(Op.LT_EQ, ref, _with_old_rounding(transform, type_, image(below))[-1])
-        # Text and bytes have no predecessor: where the literal is its own image, equal images lie at or above it.
+        # Text and bytes have no predecessor: if the literal is its own image, equal images lie at or above it.
         at = image(leaf.literal)
         return _leaf(Op.LT if at == leaf.literal else Op.LT_EQ, ref, at)
     if op is Op.LT_EQ:
@@ -156,7 +156,7 @@ def _inclusive_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundRef
 
 
 def _with_old_rounding(transform: Transform, source: IcebergType, image: Any) -> tuple[Any, ...]:
-    """The partition values that rows of ``image`` may have been given, ascending: early writers wrote -1 as 0."""
+    """The partition values that rows of ``image`` may have, ascending: early writers wrote -1 as 0."""
     rounded = transform.name in _TIMES and image < 0 and not (transform.name == "day" and _is_date(source))
     return (image, image + 1) if rounded else (image,)
 

@@ -1,4 +1,4 @@
-"""The same expression over columns of other names."""
+"""Renames the columns of an expression."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def renamed(found: Expression, name_of: Callable[[str], str]) -> Expression:
 
 
 def unqualified(found: Expression, table: str, schema: Schema) -> Expression:
-    """``found`` with ``table.city`` as ``city`` where ``schema`` has that column, as Spark resolves it: before a field of a column
-    that is called like the table."""
+    """``found`` with ``table.city`` as ``city`` if ``schema`` has that column, as Spark resolves it: before a field of a column
+    with the name of the table."""
 
     return renamed(found, lambda name: plain_name(name, table, schema))
 
 
 def plain_name(name: str, table: str, schema: Schema) -> str:
-    """``city`` for ``table.city`` where ``schema`` has that column."""
+    """``city`` for ``table.city`` if ``schema`` has that column."""
     qualifier, _, rest = name.partition(".")
     return rest if qualifier.lower() == table and schema.find(rest, case_sensitive=False) is not None else name

@@ -1,7 +1,7 @@
-"""Residuals: what of a filter is left to test on the rows of one partition (spec: "Scan Planning").
+"""Residuals: the part of a filter that must be tested on the rows of one partition (spec: "Scan Planning").
 
-A leaf whose strict projection holds for the partition is true for all its rows; one whose inclusive projection does not hold is
-true for none; every other leaf stays. On rows of that partition the residual therefore agrees with the filter.
+A leaf whose strict projection is true for the partition is true for all its rows; one whose inclusive projection is false is
+true for none; every other leaf stays. So on rows of that partition the residual agrees with the filter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Bound expressions on rows and on partition tuples: SQL's answer, true or not (false and unknown are one to a filter).
+"""Evaluates bound expressions on rows and on partition tuples: true or not true (a filter treats false and unknown alike).
 
-Whole Arrow batches are filtered in ``iceberg_ops.data``; this is for tuples, tests and single rows.
+``iceberg_ops.data`` filters whole Arrow batches; this module is for tuples, tests and single rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Accessor = Callable[[BoundReference], Any]
 
 
 def row_filter(expression: Expression) -> Callable[[Sequence[Any]], bool]:
-    """A test for canonical struct tuples of the schema the expression is bound to, or for partition tuples of its spec. Raises
-    WhereError (here, not later) for what cannot be evaluated."""
+    """A test for canonical struct tuples of the schema to which the expression is bound, or for partition tuples of its spec.
+    Raises WhereError (here, not later) for a part that cannot be evaluated."""
     return _compile(rewrite_not(expression), _by_path)
 
 

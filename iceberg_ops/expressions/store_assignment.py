@@ -1,7 +1,7 @@
-"""A literal stored in a column: what SQL's store assignment allows, converted as Spark does.
+"""Stores a literal in a column by SQL's store assignment, converted like Spark.
 
-Whole numbers and decimals go into any number type that does not cut them, within its range; a text stays a text. What Spark refuses
-is refused with its words. The rule upheld: a conversion whose result is not certain to be Spark's is not done.
+Integers and decimals can be stored in any number type that does not truncate them, within its range; text stays text. Assignments
+that Spark refuses are refused with its words. The rule: no conversion is done unless its result is certainly Spark's.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _WHOLE = frozenset({"int", "long"})
 _FRACTIONS = frozenset({"float", "double", "decimal"})
 _NUMBERS = _WHOLE | _FRACTIONS
 _SHOWN_FIRST = frozenset({("float", "decimal"), ("double", "decimal")})
-"""Casts that go by the text of a number, which differs between Java's versions."""
+"""Casts that depend on the text of a number, which differs between Java's versions."""
 _HALF_MASK, _HALF = (1 << 29) - 1, 1 << 28
-"""The bits of a double that a float does not have, and how they stand half way between two floats."""
+"""The bits of a double that a float does not have, and their value half way between two floats."""
 _LEAST_FLOAT = 2.0**-126
 
 
 def stored_value(column: str, wanted: IcebergType, literal: Literal) -> Any:
     """The canonical value of ``literal`` in a column of type ``wanted``.
 
-    Raises SchemaError where it may not be stored without a cast, DataError where it is out of range, UnsupportedError where only
-    Spark knows.
+    Raises SchemaError if it cannot be stored without a cast, DataError if it is out of range, UnsupportedError if only
+    Spark knows the result.
     """
     given = literal.type
     if not isinstance(wanted, PrimitiveType):
@@ -56,7 +56,7 @@ def stored_value(column: str, wanted: IcebergType, literal: Literal) -> Any:
 
 
 def _is_certain_float(literal: Literal) -> bool:
-    """Whether rounding to a double first, and then to a float, gives what rounding at once does."""
+    """Whether rounding to a double first, and then to a float, gives the same result as rounding once."""
     number = float(literal.value)
     if not math.isfinite(number):
         return isinstance(literal.value, float)

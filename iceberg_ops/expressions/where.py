@@ -1,14 +1,14 @@
-"""SQL WHERE text to an expression, in Spark SQL's dialect and with Spark's meaning.
+"""Parses SQL WHERE text to an expression, in Spark SQL's dialect and with Spark's meaning.
 
-Everything people write over columns and literals is exact: comparisons (literal on either side, ``<=>``, ``IS [NOT] DISTINCT
+The common forms over columns and literals are exact: comparisons (literal on either side, ``<=>``, ``IS [NOT] DISTINCT
 FROM``), IN, BETWEEN, LIKE, IS [NOT] NULL / TRUE / FALSE / NAN, isnan, startswith, endswith, contains, NOT, AND, OR, bare booleans,
 dates of timestamps (``CAST(ts AS DATE)``, ``year(ts)``) and Iceberg's ``system.bucket(16, id)``. Anything else that Spark could
-evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``, which prunes nothing: with a term (``where_scalars``) that rows are
-decided by once it is bound, or without one. So does a subquery where the caller has an engine for it. Text that Spark would refuse,
-and other subqueries, raise WhereError.
+evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``, which prunes nothing: either with a term (``where_scalars``) that is
+evaluated on rows after binding, or without one. So does a subquery if the caller has an engine for it. Text that Spark would
+refuse, and other subqueries, raise WhereError.
 
-Three-valued logic is resolved here: each node is translated for the truth value wanted of it, so NOT never sits above something
-unknown. Column names are dotted and resolved by ``iceberg_ops.expressions.binding``. A timestamp without offset is UTC.
+Three-valued logic is resolved here: each node is translated for the wanted truth value, so NOT is never above an unknown
+part. Column names are dotted and resolved by ``iceberg_ops.expressions.binding``. A timestamp without offset is UTC.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from iceberg_ops.spec.types import BINARY, BOOLEAN, STRING
 
 
 class Want(Enum):
-    """Which of the three truth values a translation is to be true for."""
+    """The truth value (of three) for which a translation is true."""
 
     TRUE = "true"
     FALSE = "false"
@@ -81,7 +81,7 @@ _TRUTH_OF = {True: Want.TRUE, False: Want.FALSE}
 def parse_where(text: str, *, subqueries: bool = False) -> Expression:
     """The rows for which the SQL condition ``text`` (without the word WHERE) is true. Raises WhereError.
 
-    ``subqueries``: what holds one is a ``MayMatch`` without columns, because names inside may be other tables'."""
+    ``subqueries``: a part with a subquery is a ``MayMatch`` without columns, because names inside may belong to other tables."""
     tree = parse_condition(text)
     if not subqueries and _has_subquery(tree):
         raise WhereError(f"not supported: a subquery in {text!r}, because a filter reads one table")
@@ -92,8 +92,8 @@ def parse_where(text: str, *, subqueries: bool = False) -> Expression:
 def where_of(tree: Node) -> Expression:
     """The rows for which the parsed condition ``tree`` is true. Raises WhereError.
 
-    Spark refuses a column that is not there and a literal that does not compare also where a constant beside it decides the
-    condition. So what folding takes away stays as a part that no row meets, which binding checks and drops."""
+    Spark refuses an unknown column and a literal that cannot be compared even if a constant beside it decides the
+    condition. So a part that folding removes stays as a part that no row matches; binding checks it and drops it."""
     found = _truth(tree, Want.TRUE)
     seen, names = {_same_check(leaf) for leaf in leaves(found)}, column_names(found)
     checks = (leaf for leaf in _checks(tree) if leaf.op is not Op.IS_NULL or leaf.term.name not in names)
@@ -108,14 +108,15 @@ def where_of(tree: Node) -> Expression:
 
 
 def _checks(node: Node) -> Iterator[Predicate]:
-    """What binding has to check: every leaf of the condition, whatever is beside it, and the columns of parts without one."""
+    """The parts that binding must check: every leaf of the condition, whatever is beside it, and the columns of parts without
+    one."""
     if isinstance(node, exp.Paren | exp.Not):
         yield from _checks(node.this)
     elif isinstance(node, exp.And | exp.Or):
         for part in node.flatten():
             yield from _checks(part)
     elif not _has_subquery(node):
-        # A list has all of its literals in the one translation, and may be too long to translate it twice.
+        # One translation of a list contains all of its literals, and a list may be too long to translate it twice.
         wants = (Want.TRUE,) if isinstance(node, exp.In) else (Want.TRUE, Want.FALSE)
         found = [leaf for want in wants for leaf in leaves(_truth(node, want))]
         yield from (leaf for leaf in found if isinstance(leaf, Predicate))
@@ -126,7 +127,7 @@ def _checks(node: Node) -> Iterator[Predicate]:
 
 
 def _same_check(leaf: Expression) -> object:
-    """A leaf and its negation are checked alike."""
+    """A leaf and its negation need only one check."""
     if isinstance(leaf, Predicate):
         return frozenset((leaf.op, leaf.op.negated)), leaf.term, leaf.literals
     return leaf
@@ -179,13 +180,13 @@ def _connective(node: Node, want: Want) -> Expression:
 
 
 def _fixed(truth: bool | None, want: Want) -> Expression:
-    """A condition whose truth value is the same for every row."""
+    """A condition with the same truth value for every row."""
     actual = Want.UNKNOWN if truth is None else _TRUTH_OF[truth]
     return ALWAYS_TRUE if actual is want else ALWAYS_FALSE
 
 
 def _leaf(positive: Expression, term: Term, want: Want) -> Expression:
-    """A leaf that is unknown exactly where its column is null."""
+    """A leaf that is unknown exactly if its column is null."""
     if want is Want.UNKNOWN:
         return is_null(term)
     return positive if want is Want.TRUE else not_(positive)
@@ -257,7 +258,7 @@ def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
 
 
 def _cannot_fail(node: Node) -> bool:
-    """Spark looks at what is compared with NULL, too, and raises where it has an error."""
+    """Spark also evaluates the other side of a comparison with NULL, and raises if it has an error."""
     return constant(node) is not None or column_term(node) is not None
 
 
@@ -343,7 +344,7 @@ def _isnan(side: Node, want: Want) -> Expression | None:
 
 
 def _is_nan_literal(node: Node, own: Literal) -> bool:
-    """Spark reads a text as a number. Raises WhereError for what is none."""
+    """Spark reads a text as a number. Raises WhereError for a text that is not one."""
     try:
         if own.type == STRING:
             return floating_from_text(own.value) != floating_from_text(own.value)
@@ -378,7 +379,8 @@ def _in(node: Node, want: Want) -> Expression | None:
 
 
 def _one_type(value: Node, items: list[Node], constants: list[Constant | None]) -> bool:
-    """Whether it is known in which type Spark compares: it casts all of an IN list to one, columns and typed NULLs among them."""
+    """Whether the type in which Spark compares is known: it casts all of an IN list to one type, including columns and typed
+    NULLs."""
     if any(isinstance(c, Null) and not isinstance(item.unnest(), exp.Null) for item, c in zip(items, constants, strict=True)):
         return False
     if column_term(value) is not None and None not in constants:
@@ -388,7 +390,7 @@ def _one_type(value: Node, items: list[Node], constants: list[Constant | None]) 
 
 
 def _is_sum_of_pairs(value: Node, constants: list[Constant | None]) -> bool:
-    """Whether a list is the same as the comparisons with each of its items: no other item changes the type of one."""
+    """Whether a list is equivalent to the comparisons with each of its items: no item changes the type for another."""
     if constant(value) is not None:
         return constants.count(None) <= 1
     return isinstance(value.unnest(), exp.Year) and None not in constants
@@ -432,7 +434,7 @@ def _like(node: Node, want: Want) -> Expression | None:
 
 
 def _like_several(node: Node, escape: str, want: Want) -> Expression | None:
-    """``[NOT] LIKE ANY (...)`` is any of the single tests, negation included; ALL is all of them."""
+    """``[NOT] LIKE ANY (...)`` is any of the single tests, including negation; ALL is all of them."""
     if escape != "\\":
         return None
     patterns = node.expression.this.unnest()
@@ -442,7 +444,7 @@ def _like_several(node: Node, escape: str, want: Want) -> Expression | None:
 
 
 def _like_leaf(term: Term, pattern: str) -> Expression:
-    """The simplest exact leaf for a held pattern."""
+    """The simplest exact leaf for a stored pattern."""
     if is_literal(pattern):
         return eq(term, Literal(literal_prefix(pattern), STRING))
     if is_prefix(pattern):

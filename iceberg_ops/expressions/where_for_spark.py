@@ -1,8 +1,8 @@
-"""SQL as Spark can read it: it has no uuid type, and shows us uuids as text.
+"""Converts SQL for Spark, which has no uuid type and sees uuids as text.
 
-``CAST('...' AS uuid)`` of a text becomes the text that such a uuid is shown as, so that ``u = CAST('F79C...' AS uuid)`` means in
-Spark what it means here. Everything else stays as it is written; a cast of anything but a text is Spark's to refuse.
-Loads the SQL parser, so it is imported where Spark is.
+``CAST('...' AS uuid)`` of a text becomes the text form of that uuid, so that ``u = CAST('F79C...' AS uuid)`` has the same meaning
+in Spark as here. Everything else is unchanged; Spark refuses a cast of anything but a text.
+This module loads the SQL parser, so it is imported only for Spark.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _CASTS = ("CAST", "TRY_CAST")
 
 
 def for_spark(text: str) -> str:
-    """``text`` with the uuids in it as text. Raises WhereError for a text that is no uuid."""
+    """``text`` with its uuids as text. Raises WhereError for a text that is not a uuid."""
     if "uuid" not in text.lower():
         return text
     try:
         tokens = joined(tokens_of(text))
     except SqlglotError:
-        return text  # Spark says what is wrong with it
+        return text  # Spark reports what is wrong with it
     for n in reversed(range(len(tokens))):
         if is_string(tokens[n]) and (place := _cast_around(tokens, n)) is not None:
             start, stop, safe = place
@@ -32,7 +32,7 @@ def for_spark(text: str) -> str:
 
 
 def _cast_around(tokens: Tokens, n: int) -> tuple[int, int, bool] | None:
-    """Where the cast of the ``n``-th token to a uuid begins and ends, and whether it gives NULL for a text that is none."""
+    """Where the cast of the ``n``-th token to a uuid begins and ends, and whether it gives NULL for an invalid text."""
     after = [token.text.upper() for token in tokens[n + 1 : n + 4]]
     if after[:2] == ["::", "UUID"]:
         return tokens[n].start, tokens[n + 2].end, False

@@ -1,8 +1,8 @@
-"""Constants in SQL text: parse-tree nodes to typed literals, folded as Spark folds them.
+"""Constants in SQL text: converts parse-tree nodes to typed literals, folded like in Spark.
 
 A number with an exponent is a double, with a point a decimal, else int, long or decimal by size; suffixes, typed strings
 (``DATE '...'``, ``TIMESTAMP_NTZ '...'``), ``X'ff'``, casts and the type functions (``double('NaN')``, ``bigint(1)``) name their
-type. Anything that is not a constant this package can fold gives None; a constant that cannot be (``CAST('x' AS INT)``) raises
+type. A node that is not a constant, or that this package cannot fold, gives None; an invalid constant (``CAST('x' AS INT)``) raises
 WhereError.
 Imported only by ``iceberg_ops.expressions.where``, because the SQL parser is slow to load.
 """
@@ -43,7 +43,7 @@ Node = Any
 
 
 class Null:
-    """The literal NULL of any type."""
+    """The literal NULL, of any type."""
 
 
 NULL = Null()
@@ -69,7 +69,7 @@ _TYPES: dict[str, PrimitiveType] = {
     "UUID": UUID,
 }
 _DIGITS_OF_MINUS = 34
-"""To so many digits Spark rounds what stands after a minus that is no part of the literal, as in ``-(1.5)``."""
+"""The digits to which Spark rounds an operand after a minus that is not part of the literal, as in ``-(1.5)``."""
 _FUNCTIONS: dict[str, PrimitiveType | str] = {
     "tinyint": "tinyint",
     "smallint": "smallint",
@@ -87,7 +87,7 @@ _FUNCTIONS: dict[str, PrimitiveType | str] = {
 
 
 def constant(node: Node) -> Constant | None:
-    """The constant that ``node`` is, or None where it is none. Raises WhereError."""
+    """The constant of ``node``, or None if it is not one. Raises WhereError."""
     try:
         return _fold(node)
     except (ValueError, ArithmeticError) as e:
@@ -135,7 +135,7 @@ def _number(text: str) -> Literal:
 
 
 def _negated(node: Node) -> Constant | None:
-    """Minus belongs to the digits: ``-128Y`` and ``-9223372036854775808L`` are in range though their digits alone are not."""
+    """Minus belongs to the digits: ``-128Y`` and ``-9223372036854775808L`` are in range although their digits alone are not."""
     if isinstance(node, exp.Literal) and not node.is_string:
         return _number(_flipped(node.this))
     if isinstance(node, exp.Cast) and (digits := _floating_digits(node)) is not None:
@@ -157,7 +157,7 @@ def _negated(node: Node) -> Constant | None:
 
 
 def _floating_digits(node: Node) -> str | None:
-    """The digits of a number with suffix D or F, which are read at once: as a decimal they could be too many, and have no -0.0."""
+    """The digits of a number with suffix D or F, which are read directly: a decimal could have too many, and has no -0.0."""
     is_number = isinstance(node.this, exp.Literal) and not node.this.is_string
     return str(node.this.this) if is_number and type_of(node.to) in (FLOAT, DOUBLE) else None
 
@@ -170,7 +170,7 @@ def _floating(node: Node, digits: str) -> Constant | None:
 
 
 def _is_suffixed(node: Node) -> bool:
-    """A number with a type suffix: the parser makes a cast of it (of the digits as text for BD)."""
+    """A number with a type suffix: the parser represents it as a cast (of the digits as text for BD)."""
     if not isinstance(node.this, exp.Literal):
         return False
     return not node.this.is_string or bool(node.to.this == exp.DataType.Type.DECIMAL and node.to.expressions)
@@ -189,8 +189,8 @@ def _joined(node: Node) -> Constant | None:
 
 
 def type_of(node: Node) -> PrimitiveType | str | None:
-    """The type a cast names, ``tinyint`` and ``smallint`` by name; None for one that is no primitive of ours. Raises WhereError for
-    a decimal that cannot be."""
+    """The type that a cast names, ``tinyint`` and ``smallint`` by name; None for one that is not a primitive of Iceberg. Raises
+    WhereError for an invalid decimal."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     if name in ("TINYINT", "SMALLINT"):
         return name.lower()
@@ -218,5 +218,5 @@ def _cast_to(value: Constant | None, target: PrimitiveType | str, *, safe: bool 
     except (ValueError, ArithmeticError):
         if not safe:
             raise
-        # Spark reads more texts as dates and timestamps than we do: words, and hours without a day, which are today's.
+        # Spark reads more texts as dates and timestamps than this package: words, and hours without a day, which mean today.
         return NULL if isinstance(target, str) or target.name in READ_ALIKE else None

@@ -1,6 +1,6 @@
-"""SQL text to the parser's tree, in Spark 4's dialect; what the tree means is ``iceberg_ops.expressions.where``'s.
+"""Parses SQL text to the parser's tree, in Spark 4's dialect; ``iceberg_ops.expressions.where`` interprets the tree.
 
-Imported only from there, because the SQL parser is slow to load. Raises WhereError for text that is not one condition.
+Imported only from there, because the SQL parser is slow to load. Raises WhereError for text that is not exactly one condition.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ _CLAUSE_WORDS = frozenset({
     "TABLE_SAMPLE",
 })  # fmt: skip
 """Words of commands and of clauses around a condition (types of tokens). Spark reserves none of them, so inside a condition they
-name columns."""
+are column names."""
 
 _TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL"})
-"""Types that Spark lets stand before a string. It refuses every other (UNSUPPORTED_TYPED_LITERAL), which this parser would cast."""
+"""Types that Spark allows before a string. It refuses every other (UNSUPPORTED_TYPED_LITERAL); this parser would cast it."""
 WRITTEN_CALL, WRITTEN_WIDTH = "iceberg-ops call", "iceberg-ops width"
-"""Notes on nodes of the tree: the name and arguments of a function as they are written; that a type of text is a CHAR or VARCHAR,
-whose length the parser forgets."""
+"""Notes on nodes of the tree: the name and arguments of a function as written; that a text type is a CHAR or VARCHAR,
+whose length the parser does not keep."""
 _WIDE_TEXTS = frozenset({"CHAR", "NCHAR", "BPCHAR", "VARCHAR", "NVARCHAR", "CHARACTER"})
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
-"""Literals of text; those that follow each other are one, in Spark SQL."""
+"""Text literals; adjacent ones are one literal in Spark SQL."""
 _OPENS = frozenset({TokenType.L_PAREN, TokenType.COMMA})
 _BETWEEN_VALUES = frozenset({
     "AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "COLLATE", "ESCAPE", "AT",
 })  # fmt: skip
-"""Words that stand behind a value."""
+"""Words that follow a value."""
 Tokens = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """A function as it is written. Copies of a tree share it: copied with each node, its arguments would double at every level."""
+    """A function as written. Copies of a tree share it: if it were copied with each node, its arguments would double at every
+    level."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -58,7 +59,7 @@ class WrittenCall:
 
 
 def _noting(name: str, build: Callable[..., Any]) -> Callable[..., Any]:
-    """``build`` makes a node of a function's arguments, and here with them noted. The parser looks at its parameters' names."""
+    """``build`` makes a node of a function's arguments; here it also notes them. The parser reads its parameters' names."""
 
     def noted(args: list[Any], **others: Any) -> Any:
         node = build(args, **others)
@@ -71,8 +72,8 @@ def _noting(name: str, build: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Dialect(Spark):
-    """Spark 4: a doubled quote inside a string is that quote, and hex strings take either quote. A condition holds no command, so
-    none takes the text behind it as its own."""
+    """Spark 4: a doubled quote inside a string is that quote, and hex strings accept either quote. A condition contains no command,
+    so no command takes the text after it as its own."""
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
@@ -105,7 +106,7 @@ def _note_widths(tokens: Tokens, found: list[Any]) -> None:
 
 @contextmanager
 def refused_if_too_deep(text: str) -> Iterator[None]:
-    """Within: a tree with more levels than Python's stack is a WhereError about ``text``."""
+    """Within this context a tree with more levels than Python's stack is a WhereError about ``text``."""
     try:
         yield
     except RecursionError:
@@ -122,8 +123,8 @@ def _parsed(text: str) -> list[Any]:
 
 
 def _with_columns_named_all(tokens: Tokens) -> Tokens:
-    """The tokens with ``all`` as a name where it is an argument (``coalesce(all, 0)``). The parser takes it for the word before an
-    argument that keeps doubles, and leaves it out."""
+    """The tokens with ``all`` as a name if it is an argument (``coalesce(all, 0)``). The parser treats it as the ALL keyword before
+    an argument, and drops it."""
     found = list(tokens)
     for i, (before, token) in enumerate(pairwise(tokens), 1):
         if token.token_type is TokenType.ALL and before.token_type in _OPENS:
@@ -162,12 +163,12 @@ def _hexadecimal_name(token: Any, text: str) -> Any:
 
 
 def is_string(token: Any) -> bool:
-    """A literal of text, plain or raw."""
+    """A text literal, plain or raw."""
     return token.token_type in _STRINGS
 
 
 def joined(tokens: Tokens) -> Tokens:
-    """The tokens with neighbouring strings as one, raw ones among them (``'a' r'\\'``), which the parser does not join itself."""
+    """The tokens with adjacent strings joined, including raw ones (``'a' r'\\'``), which the parser does not join itself."""
     found: list[Any] = []
     for token in tokens:
         if found and is_string(token) and is_string(before := found[-1]):

@@ -1,7 +1,7 @@
-"""The SQL of UPDATE and MERGE in pieces: what a column is set to, and conditions cut at their ANDs.
+"""The SQL parts of UPDATE and MERGE: the new values of columns, and conditions split at AND.
 
-Only the forms that need no engine are recognised: a constant, a column, an equality of two columns. What a name means is for those
-to say who know the tables; anything else is handed back as text that this package does not evaluate.
+Only forms that need no engine are recognised: a constant, a column, an equality of two columns. Code that knows the tables resolves
+names; any other form is returned as text that this package does not evaluate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from iceberg_ops.expressions.where_terms import column_text
 
 @dataclass(frozen=True, slots=True)
 class ColumnText:
-    """A column as it is written, ``parts`` of its dotted name apart."""
+    """A column as written, with the ``parts`` of its dotted name."""
 
     parts: tuple[str, ...]
 
@@ -33,7 +33,7 @@ class ColumnText:
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """One of the conditions that AND joins. ``pair`` are its sides where it is an equality of two columns."""
+    """One of the conditions that AND joins. ``pair`` are its sides if it is an equality of two columns."""
 
     text: str
     where: Expression
@@ -42,22 +42,22 @@ class Conjunct:
 
 
 def parse_value(text: str) -> Constant | ColumnText | None:
-    """What ``text`` gives for a row: a literal, NULL or a column; None: something else. Raises WhereError for what does not
+    """The value of ``text`` for a row: a literal, NULL or a column; None: another form. Raises WhereError if it does not
     parse."""
     with refused_if_too_deep(text):
         return _value_of(text, parse_condition(text).unnest())
 
 
 def parse_scalar(text: str) -> Scalar:
-    """What ``text`` computes from a row, with what only Spark evaluates in it as ``Refused``. Raises WhereError for what does not
-    parse."""
+    """The value that ``text`` computes from a row, with parts that only Spark evaluates as ``Refused``. Raises WhereError if it
+    does not parse."""
     with refused_if_too_deep(text):
         return term_of(parse_condition(text))
 
 
 def _value_of(text: str, node: Node) -> Constant | ColumnText | None:
     if any(kind.this is exp.DataType.Type.TEXT for kind in node.find_all(exp.DataType)):
-        return None  # the parser forgets how long a CHAR or VARCHAR is
+        return None  # the parser does not keep the length of a CHAR or VARCHAR
     value = constant(node)
     if isinstance(value, Literal) and isinstance(value.value, float) and value.value == 0 and "-" in text:
         return None  # storage distinguishes negative zero from zero, comparisons do not
@@ -65,7 +65,7 @@ def _value_of(text: str, node: Node) -> Constant | ColumnText | None:
 
 
 def conjuncts(text: str) -> list[Conjunct]:
-    """The conditions of which ``text`` is the conjunction: it is true where all of them are. Raises WhereError."""
+    """The conditions whose conjunction is ``text``: it is true if all of them are. Raises WhereError."""
     with refused_if_too_deep(text):
         return [_conjunct(node) for node in _parts(parse_condition(text))]
 

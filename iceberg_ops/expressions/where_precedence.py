@@ -1,9 +1,9 @@
-"""Conditions in which two comparisons meet without AND, OR or parentheses between them: refused.
+"""Refuses conditions with two adjacent comparisons without AND, OR or parentheses between them.
 
-In Spark all comparisons are one level, read from left to right, and tests (IN, BETWEEN, LIKE, IS) may have comparisons as operands:
-``a = b >= c`` is ``(a = b) >= c`` and ``a = b IS NULL`` is ``(a = b) IS NULL``. Others are no SQL at all there (``a IS NULL = b``,
-``a = NOT b``). The parser in use binds them otherwise, so whoever means such a thing writes parentheses. Also refused is a comma
-that nothing follows. Subqueries are an engine's to read and are not looked at.
+In Spark all comparisons have one precedence, from left to right, and tests (IN, BETWEEN, LIKE, IS) may have comparisons as
+operands: ``a = b >= c`` is ``(a = b) >= c`` and ``a = b IS NULL`` is ``(a = b) IS NULL``. Other forms are invalid SQL there
+(``a IS NULL = b``, ``a = NOT b``). The parser in use has other precedences, so such a condition must be written with parentheses. A
+comma without a following argument is also refused. Subqueries are left to the engine and are not checked.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SEPARATORS = frozenset({"COMMA", "ARROW", "FARROW"})
 _NOT_OPERANDS = (
     _COMPARISONS | _OPENING | _SEPARATORS | _CASE_WORDS | {"NOT", "AND", "OR", "CASE", "BETWEEN", "PLUS", "DASH", "STAR", "SLASH"}
 )
-"""After one of these an operand begins, so that a word of a test is the name of a column or function there."""
+"""An operand begins after one of these, so a test's keyword there is the name of a column or function."""
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 _NESTED_TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
 
 
 @dataclass(slots=True)
 class _Level:
-    """What is between two parentheses, or between CASE and END. ``operator`` is the comparison since the last AND, OR or comma."""
+    """The part between two parentheses, or between CASE and END. ``operator`` is the comparison since the last AND, OR or comma."""
 
     kind: str = ""
     skipped: bool = False
@@ -57,7 +57,7 @@ class _Walk:
             place = self.step(place)
 
     def step(self, place: int) -> int:
-        """Look at one token. Returns the place of the next one to look at."""
+        """Check one token. Returns the index of the next one to check."""
         kind, level = self.kind(place), self.levels[-1]
         level.tokens += 1
         if kind in _OPENING:
@@ -87,7 +87,7 @@ class _Walk:
             pass
 
     def _after_type(self, place: int) -> int:
-        """The place behind a type, whose ``<`` and ``>`` are no comparisons."""
+        """The index after a type, whose ``<`` and ``>`` are not comparisons."""
         if self.kind(place) not in _NESTED_TYPES or self.kind(place + 1) != "LT":
             return place + 1
         depth, place = 1, place + 2
@@ -119,7 +119,7 @@ class _Walk:
         return before != "" and before not in _NOT_OPERANDS
 
     def _negation(self, place: int, level: _Level) -> None:
-        """``NOT`` before an operand: Spark has it only where a condition begins."""
+        """``NOT`` before an operand: Spark allows it only at the beginning of a condition."""
         belongs_to_test = self.kind(place + 1) in _TESTS and self._has_operand(place)
         if level.operator is not None and self.kind(place - 1) != "IS" and not belongs_to_test:
             raise self._unclear(level.operator, self.tokens[place].text)
@@ -139,5 +139,5 @@ class _Walk:
 
 
 def check_operators(text: str, tokens: Sequence[Any]) -> None:
-    """Raise WhereError where comparisons follow each other without parentheses."""
+    """Raise WhereError for adjacent comparisons without parentheses."""
     _Walk(text, tokens).run()

@@ -1,7 +1,7 @@
-"""The SQL parser's tree to a term that is computed from a row: functions, operators, CASE and CAST.
+"""Converts the SQL parser's tree to a term that is computed from a row: functions, operators, CASE and CAST.
 
-What is not in the table of functions becomes ``Refused`` with its name; whether types fit is said where the term is bound.
-Functions are found by the name that is written, with the arguments that are written (``where_parser`` keeps both): the parser's own
+A function that is not in the table becomes ``Refused`` with its name; types are checked when the term is bound.
+Functions are found by their written name, with their written arguments (``where_parser`` keeps both): the parser's own
 classes mix dialects. Imported only by ``iceberg_ops.expressions.where`` and its siblings, because the SQL parser is slow to load.
 """
 
@@ -42,11 +42,11 @@ _SHORT = frozenset({"TINYINT", "SMALLINT"})
 _OPERATORS = frozenset(name for name in FUNCTIONS if not name[0].isalpha() or " " in name) | {
     "negative", "in", "and", "or", "not", "like", "case", "div", "isnan",
 }  # fmt: skip
-"""Entries of the table that are no functions by this name, or that have a form of their own in the parser's tree."""
+"""Entries of the table that are not functions with this name, or that have a special form in the parser's tree."""
 
 
 def term_of(node: Node) -> Scalar:
-    """``scalar_of``; what has more levels than Python's stack is Spark's."""
+    """``scalar_of``; a term with more levels than Python's stack is left to Spark."""
     try:
         return scalar_of(node)
     except RecursionError:
@@ -54,7 +54,7 @@ def term_of(node: Node) -> Scalar:
 
 
 def scalar_of(node: Node) -> Scalar:
-    """The term that ``node`` is, with what only Spark evaluates in it as ``Refused``. Raises WhereError."""
+    """The term of ``node``, with parts that only Spark evaluates as ``Refused``. Raises WhereError."""
     if isinstance(node, exp.Paren):
         return scalar_of(node.this)
     if isinstance(node, exp.DataType) or node.find(exp.Query, exp.Exists) is not None:
@@ -110,7 +110,7 @@ def _null(node: Node) -> Scalar:
 
 
 def _written_call(name: str, arguments: Sequence[Node]) -> Scalar:
-    """A function by the name and the arguments that are written."""
+    """A function by its written name and arguments."""
     name = name.lower()
     known = ALIASES.get(name, name)
     if known == "isnan" and len(arguments) == 1:
@@ -164,7 +164,7 @@ def _cast(node: Node) -> Scalar:
 
 
 def _pipe(node: Node) -> Scalar:
-    """``||`` and + are of one level in Spark, which the parser does not know."""
+    """``||`` and + have the same precedence in Spark; the parser does not support that."""
     if any(isinstance(side, exp.Binary) and not isinstance(side, exp.DPipe) for side in (node.this, node.expression)):
         return Refused("|| beside another operator without parentheses")
     return Call("concat", (scalar_of(node.this), scalar_of(node.expression)))

@@ -1,4 +1,4 @@
-"""Columns in SQL text: parse-tree nodes to terms.
+"""Columns in SQL text: converts parse-tree nodes to terms.
 
 A term is a dotted column name, or a partition transform of one: ``CAST(ts AS DATE)``, ``date(ts)`` and ``system.days(ts)`` are the
 day, ``system.bucket(16, id)`` the bucket. Anything else gives None. Imported only by ``iceberg_ops.expressions.where``.
@@ -22,7 +22,7 @@ def column_text(node: Node) -> str:
 
 
 def column_term(node: Node) -> Term | None:
-    """The term that ``node`` is, or None."""
+    """The term of ``node``, or None."""
     if isinstance(node, exp.Paren):
         return column_term(node.this)
     if isinstance(node, exp.Column):
@@ -36,7 +36,7 @@ def column_term(node: Node) -> Term | None:
 
 
 def operand(node: Node, value: Literal) -> tuple[Term | None, Literal]:
-    """The term that ``node`` is and ``value`` as that term counts: ``year(ts) = 2020`` is the year transform at 50."""
+    """The term of ``node``, and ``value`` in the unit of that term: ``year(ts) = 2020`` is the year transform at 50."""
     if not isinstance(node, exp.Year):
         return column_term(node), value
     source = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this

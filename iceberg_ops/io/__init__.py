@@ -1,1 +1,1 @@
-"""Bytes at locations."""
+"""Storage: reads and writes files at locations."""

@@ -1,7 +1,7 @@
-"""A FileIO for files of somebody else, who may write them again while they are read: sources, and files that are being imported.
+"""A FileIO for files of other writers, who may rewrite them while they are read: sources, and files that are being imported.
 
-Such a file is never mapped into memory: where one that is mapped is cut short, the system ends the process (SIGBUS), and nothing is
-left to say why. Read piece by piece it is an error as any other. Nothing is written there.
+Such a file is never mapped into memory: if a mapped file is truncated, the system ends the process (SIGBUS) without an error
+message. If it is read piece by piece, the truncation is an ordinary error. This FileIO writes nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 
 FILES_MAY_CHANGE = "files-may-change"
-"""Property (``true``) under which ``load_file_io`` wraps a FileIO into this one."""
+"""Property (``true``) for which ``load_file_io`` wraps a FileIO into this one."""
 
 
 class ChangingFilesIO(ReadOnlyFileIO):
-    """``inner`` without its changing half; its properties tell readers not to map files."""
+    """``inner`` without the methods that change files; its properties tell readers not to map files."""
 
     @property
     def properties(self) -> Mapping[str, str]:

@@ -1,10 +1,10 @@
-"""Bytes at locations: the one door to storage.
+"""Bytes at locations: the only interface to storage.
 
 A location is the string that table metadata records (``file:/wh/t/x``, ``/wh/t/x``, ``s3://b/x``); an implementation maps it to
 its store and never rewrites it. Files of a table are immutable once written, so there is no append and no update; creation is
-exclusive, which is also what the filesystem catalog builds its commit on.
+exclusive, and the filesystem catalog builds its commit on that.
 
-Errors: ``FileNotFoundError`` and ``FileExistsError`` from the standard library; anything that may pass by itself is a
+Errors: ``FileNotFoundError`` and ``FileExistsError`` from the standard library; any temporary failure is a
 ``CatalogUnavailableError``.
 """
 
@@ -34,11 +34,11 @@ class DeleteFailure:
 
 @runtime_checkable
 class FileIO(Protocol):
-    """What the package needs of a store. Implementations are safe to use from several threads."""
+    """The methods that the package needs of a store. Implementations are safe to use from several threads."""
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What ``iceberg_ops.io.load.load_file_io(properties)`` needs to build the same FileIO in another process."""
+        """The properties from which ``iceberg_ops.io.load.load_file_io(properties)`` builds the same FileIO in another process."""
         ...
 
     def read(self, location: str) -> bytes:
@@ -54,11 +54,11 @@ class FileIO(Protocol):
         ...
 
     def open_output(self, location: str) -> BinaryIO:
-        """A writer of a new file, complete only after ``close()``. Parent folders are made where the store has any."""
+        """A writer of a new file, complete only after ``close()``. Parent folders are created if the store has folders."""
         ...
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file. An error of the store is raised: it is no answer."""
+        """Whether there is a file. An error of the store is raised: it does not answer the question."""
         ...
 
     def length(self, location: str) -> int:
@@ -66,11 +66,11 @@ class FileIO(Protocol):
         ...
 
     def delete(self, location: str) -> None:
-        """Delete one file; a file that is not there is not an error."""
+        """Delete one file; it is no error if the file does not exist."""
         ...
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
-        """Delete files in bulk; returns what could not be deleted, and never raises for a single file."""
+        """Delete files in bulk; returns the failures, and never raises for a single file."""
         ...
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
@@ -78,21 +78,21 @@ class FileIO(Protocol):
         ...
 
     def local_path(self, location: str) -> str | None:
-        """The path on this machine's file system, where there is one (lets Arrow memory-map); else None."""
+        """The path on this machine's file system, if there is one (lets Arrow memory-map); else None."""
         ...
 
 
 @runtime_checkable
 class ListsNames(Protocol):
-    """What a store with real folders can do beside, without a look at each file."""
+    """An additional method of a store with real folders, which does not open each file."""
 
     def list_names(self, location: str) -> list[str]:
-        """Names directly below ``location``, of files and folders, in no particular order; none where it is no folder."""
+        """Names directly below ``location``, of files and folders, in no particular order; none if it is not a folder."""
         ...
 
 
 def names_in(io: FileIO, folder: str) -> list[str]:
-    """Names of the files directly in ``folder``, in no particular order (of a store with real folders: of folders, too)."""
+    """Names of the files directly in ``folder``, in no particular order (in a store with real folders: of folders, too)."""
     if isinstance(io, ListsNames):
         return io.list_names(folder)
     start = len(folder.rstrip("/")) + 1
@@ -100,12 +100,12 @@ def names_in(io: FileIO, folder: str) -> list[str]:
 
 
 def discard_output(output: BinaryIO) -> None:
-    """Forget a file that is being written (``open_output``): it never comes to be."""
+    """Discard a file that is being written (``open_output``): it is never created."""
     output.__exit__(_Discarded, _Discarded(), None)
 
 
 class _Discarded(Exception):
-    """Why an output ends without a file."""
+    """The reason why an output ends without a file."""
 
 
 @runtime_checkable
@@ -126,10 +126,10 @@ def prove_exclusive_creation(io: FileIO, folder: str) -> None:
 
 @runtime_checkable
 class ListsFolders(Protocol):
-    """What a store with real folders can do beside, so that a tree can be listed in parallel."""
+    """An additional method of a store with real folders, so that a tree can be listed in parallel."""
 
     def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
-        """Folders and files directly below ``location``; nothing where it is no folder."""
+        """Folders and files directly below ``location``; nothing if it is not a folder."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""From properties to a FileIO, so that a process elsewhere can be told which storage to use.
+"""Builds a FileIO from properties, so that another process can be given the storage to use.
 
 ``io-impl`` chooses the store; by default each location's scheme does (``resolving``). Names of Java's classes are understood.
 ``location-mapping``, ``read-only`` and ``files-may-change`` wrap it. Every FileIO's ``properties`` load to an equal one. A new
@@ -30,7 +30,8 @@ JAVA_NAMES = {
 
 
 def load_file_io(properties: Mapping[str, str] | None = None) -> FileIO:
-    """Build the FileIO that ``properties`` describe; keys it does not know are left to others. Raises OptionError."""
+    """Build the FileIO that ``properties`` describe; unknown keys are ignored, because they may be for others. Raises
+    OptionError."""
     properties = properties or {}
     name = properties.get(IO_IMPL, RESOLVING)
     name = JAVA_NAMES.get(name, name)

@@ -1,12 +1,12 @@
-"""Files of this machine's file system (also a mounted one).
+"""Files of this machine's file system (also of a mounted one).
 
-Locations: ``/p``, ``file:/p`` and ``file:///p`` name the same file; nothing is percent-decoded, as Hadoop does not either.
+Locations: ``/p``, ``file:/p`` and ``file:///p`` name the same file; nothing is percent-decoded, as in Hadoop.
 
 Creation is atomic and exclusive, also against other processes: bytes go to a hidden temporary file in the same folder, which
-is then hard-linked to its name (``link`` fails where the name exists). Where the file system has no hard links, it is renamed by a
-call that fails where the name exists (``renameat2``). Only where neither works, the name is reserved with ``O_EXCL`` and the
-temporary file renamed over the reservation: a reader can see an empty file for a moment, and a crash in it leaves one.
-Nothing is fsynced: a table survives the crash of a process, and a power cut as far as the file system itself promises.
+is then hard-linked to its name (``link`` fails if the name exists). If the file system has no hard links, it is renamed by a
+call that fails if the name exists (``renameat2``). Only if neither works, the name is reserved with ``O_EXCL`` and the
+temporary file renamed over the reservation: a reader can see an empty file for a moment, and a crash in that moment leaves one.
+Nothing is fsynced: a table survives the crash of a process, and a power cut only as far as the file system promises.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NO_EXCLUSIVE_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, 
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 """Arguments of Linux's renameat2(2)."""
 _FOLDER_ATTEMPTS = 20
-"""How often a file's folder is made. Each removal of empty folders takes away one of them once."""
+"""How often a file's folder is created. Each removal of empty folders removes one of them once."""
 _DELETE_THREADS = 8
 _FAST_S, _PATIENCE_S = 0.0002, 0.01
-"""A local disk deletes a file in a hundredth of a millisecond, and threads would take longer to be told of it."""
+"""A local disk deletes a file in a hundredth of a millisecond; passing it to a thread would take longer."""
 
 
 def path_of(location: str) -> str:
@@ -89,8 +89,8 @@ class LocalFileIO:
         return cast(BinaryIO, _AtomicOutput(location, overwrite=False))
 
     def exists(self, location: str) -> bool:
-        """A name that no file can have (too long, below a file, links in a circle) is not there. Raises OSError where that cannot
-        be told, such as for a folder that may not be read."""
+        """False for a name that no file can have (too long, below a file, links in a circle). Raises OSError if existence cannot
+        be determined, for example in a folder that this process may not read."""
         try:
             with _failures_of(location):
                 return stat.S_ISREG(os.stat(path_of(location)).st_mode)
@@ -108,7 +108,7 @@ class LocalFileIO:
             os.unlink(path_of(location))
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
-        """One after another while that is fast; what a slow (mounted) file system still has to delete then, by several threads."""
+        """One after the other while that is fast; on a slow (mounted) file system several threads delete the rest."""
         rest, answers = iter(locations), []
         until = time.perf_counter() + _PATIENCE_S
         for location in rest:
@@ -120,8 +120,8 @@ class LocalFileIO:
         return [failure for failure in answers if failure is not None]
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
-        """Folders that are symbolic links are not followed; files that vanish meanwhile are left out, and so are links that lead to
-        no file."""
+        """Folders that are symbolic links are not followed; files that vanish meanwhile are skipped, and so are links without a
+        target file."""
         folders = [prefix.rstrip("/") or "/"]
         while folders:
             below, files = self.list_folder(folders.pop())
@@ -171,12 +171,12 @@ def _scanned(location: str) -> tuple[list[str], list[FileInfo]]:
 
 
 def _no_such_name(e: OSError) -> bool:
-    """Whether nothing of the name is there, or can be: one that is too long, or lies below a file."""
+    """Whether a file of this name does not or cannot exist: the name is too long, or lies below a file."""
     return isinstance(e, FileNotFoundError | NotADirectoryError) or e.errno == errno.ENAMETOOLONG
 
 
 def _leads_in_a_circle(entry: os.DirEntry[str]) -> bool:
-    """Whether the entry is a link without an end: no file, as a link to nothing is none."""
+    """Whether the entry is an endless link: such a link is not a file, like a link without a target."""
     if not entry.is_symlink():
         return False
     try:
@@ -187,14 +187,14 @@ def _leads_in_a_circle(entry: os.DirEntry[str]) -> bool:
 
 
 def folder_links(io: FileIO, location: str) -> Iterator[str]:
-    """Symbolic links to folders below ``location``, which a listing does not follow. None where the store has no links."""
+    """Symbolic links to folders below ``location``, which a listing does not follow. Empty if the store has no links."""
     local = io.local_path(location)
     for folder, names, _ in os.walk(local) if local is not None else ():
         yield from (path for name in names if os.path.islink(path := os.path.join(folder, name)))
 
 
 def file_of(io: FileIO, location: str) -> tuple[int, int] | None:
-    """What all names of one file have in common, be they symbolic or hard links: its device and inode. None where the store has no
+    """The device and inode, which are the same for all names of one file, symbolic or hard links. None if the store has no
     links, and for a file that is gone."""
     path = io.local_path(location)
     try:
@@ -214,8 +214,8 @@ def may_have_other_names(io: FileIO, location: str) -> bool:
 
 
 def subfolders(path: str) -> list[tuple[str, bool]]:
-    """(name, whether it is a symbolic link) of each folder directly in the folder ``path``; none where it is no folder. A link
-    in a circle is none. Raises CatalogUnavailableError, and OSError where the folder, or what a link leads to, cannot be read."""
+    """(name, whether it is a symbolic link) of each folder directly in the folder ``path``; none if it is not a folder. A circular
+    link does not count. Raises CatalogUnavailableError, and OSError if the folder, or the target of a link, cannot be read."""
     found: list[tuple[str, bool]] = []
     with suppress(FileNotFoundError, NotADirectoryError), _failures_of(path), os.scandir(path) as entries:
         for entry in entries:
@@ -225,8 +225,8 @@ def subfolders(path: str) -> list[tuple[str, bool]]:
 
 
 def remove_empty_folders(io: FileIO, location: str) -> None:
-    """Remove folders without files at and below ``location``, bottom up; one that someone just wrote to stays. Without effect where
-    the store has no folders."""
+    """Remove folders without files at and below ``location``, bottom up; a folder with a new file stays. No effect if the store has
+    no folders."""
     local = io.local_path(location)
     for folder, _, _ in os.walk(local, topdown=False) if local is not None else ():
         with suppress(OSError):
@@ -244,7 +244,7 @@ def _try_delete(location: str) -> DeleteFailure | None:
 
 
 class _AtomicOutput(io.BufferedIOBase):
-    """Writes a temporary file; ``close`` gives it its name, an exception or a forgotten ``close`` leaves no file."""
+    """Writes a temporary file; ``close`` gives it its name; after an exception or a missing ``close`` no file is left."""
 
     _published = True
 
@@ -263,7 +263,7 @@ class _AtomicOutput(io.BufferedIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        try:  # written out: Arrow writes thousands of small pieces, and a context manager costs each more than the write
+        try:  # without a context manager: Arrow writes thousands of small pieces, and each context costs more than the write
             return self._file.write(data)
         except OSError as e:
             with _failures_of(self._location):
@@ -287,7 +287,7 @@ class _AtomicOutput(io.BufferedIOBase):
             self.discard()
 
     def discard(self) -> None:
-        """Forget what was written; without effect after ``close``. What is still in memory need not find room on the disk."""
+        """Discard the written bytes; no effect after ``close``. Bytes still in memory need no room on the disk."""
         if self._published:
             return
         self._published = True
@@ -310,7 +310,7 @@ class _AtomicOutput(io.BufferedIOBase):
 
 
 def check_writable(location: str) -> None:
-    """Raise the error with which a file could not be written at ``location`` now. Its folder is made, as a write makes it."""
+    """Raise the error if a file cannot be written at ``location`` now. Its folder is created, as in a write."""
     path = path_of(location)
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(path).st_mode):
@@ -319,8 +319,8 @@ def check_writable(location: str) -> None:
 
 
 def _create(path: str) -> BinaryIO:
-    """A new file, and its folder where there is none. A removal of empty folders at that moment (``remove_empty_folders``) may take
-    the folder away again before the file is in it."""
+    """A new file, and its folder if there is none. A concurrent removal of empty folders (``remove_empty_folders``) may remove the
+    folder again before the file is in it."""
     for _ in range(_FOLDER_ATTEMPTS):
         with suppress(FileNotFoundError):
             return open(path, "xb", buffering=1 << 20)
@@ -349,7 +349,7 @@ def _publish(temporary: str, path: str, *, overwrite: bool) -> None:
 
 
 def _rename_exclusively(temporary: str, path: str) -> bool:
-    """Rename where the name is free, in one step; False where this system or file system cannot. Raises FileExistsError."""
+    """Rename if the name is free, in one step; False if this system or file system cannot. Raises FileExistsError."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
@@ -364,7 +364,7 @@ def _rename_exclusively(temporary: str, path: str) -> bool:
 
 @contextmanager
 def _failures_of(location: str) -> Iterator[None]:
-    """Name the location in errors, and turn those that may pass by themselves into CatalogUnavailableError."""
+    """Name the location in errors, and turn temporary ones into CatalogUnavailableError."""
     try:
         yield
     except FileNotFoundError:

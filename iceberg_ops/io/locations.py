@@ -1,16 +1,16 @@
-"""When two recorded locations name the same file.
+"""Decides whether two recorded locations name the same file.
 
 Writers of one table spell a location in several ways: ``hdfs://host:port/p`` and ``/p``, ``file:/p`` and ``file:///p``, ``s3a://``
 and ``s3://``; ``write.data.path`` holds ``//`` or ``/../``; a warehouse is reached through a symbolic link; a copied table is read
 through a mapping of prefixes. Locations are therefore compared by identity and never rewritten. ``identity_under`` is the one
-function for all code that has the table's storage at hand; ``location_identity`` is its part that needs no storage.
+function for all code that has the table's storage; ``location_identity`` is its part that needs no storage.
 
-A file that is itself a link keeps an identity of its own: deleting it removes the link. But whoever keeps it must also keep what it
-leads to (``links_under``).
+A file that is itself a link has its own identity: deleting it removes the link. But code that keeps the link must also keep its
+target (``links_under``).
 
-Two locations of equal identity are the same file. The reverse does not always hold: nothing here can tell that ``a%20b`` in one
-engine is ``a b`` in another. Code that deletes files therefore also compares ``coarse_identity``, which is equal for all spellings
-that any engine takes for one file, and keeps what agrees only there.
+Two locations of equal identity are the same file. The reverse does not always hold: it is not known here whether ``a%20b`` in one
+engine is ``a b`` in another. So code that deletes files also compares ``coarse_identity``, which is equal for all spellings
+that any engine may treat as one file, and keeps files that are equal only there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Links = Callable[[str], tuple[str, ...]]
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?://([^/]*))?")
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _FILE_SYSTEMS = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
-"""Schemes whose authority is left out: one table spells it in several ways, or not at all."""
+"""Schemes whose authority is ignored: writers of one table spell it differently, or omit it."""
 _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _S3 = frozenset({"s3", "s3a", "s3n"})
 _WITH_LOCAL_FILES = frozenset({"local", "resolving"})
@@ -46,7 +46,8 @@ _NO_LINK = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, er
 
 def is_absolute(location: str) -> bool:
     """Whether a location means the same in every working folder: a path from the root, a URI (``scheme://``), or the URI of a file
-    system without authority (``file:/p``, ``hdfs:/p``). A colon alone makes no URI: ``day=10:30`` and ``bk:1/f`` are paths."""
+    system without authority (``file:/p``, ``hdfs:/p``). A colon alone does not make a URI: ``day=10:30`` and ``bk:1/f`` are
+    paths."""
     if location.startswith("/") or _URI.match(location):
         return True
     scheme, _, rest = location.partition(":")
@@ -54,19 +55,20 @@ def is_absolute(location: str) -> bool:
 
 
 def below(folder: str, path: str) -> str:
-    """What a table property such as ``write.data.path`` names: an absolute location, or a path below the table's ``folder``."""
+    """The location of a table property such as ``write.data.path``: an absolute location, or a path below the table's
+    ``folder``."""
     if is_absolute(path):
         return path.rstrip("/")
     return f"{folder.rstrip('/')}/{_without_scheme(path).strip('/')}"
 
 
 def location_identity(location: str) -> str:
-    """A text that is equal for two spellings of one file, as far as the text alone says so.
+    """A text that is equal for two spellings of one file, as far as the text alone shows it.
 
     File systems (``file``, ``hdfs``, ``viewfs``, ``webhdfs`` and plain paths): the path without scheme and authority, with ``//``,
     ``/./`` and ``/../`` resolved. Azure (``abfs[s]``, ``wasb[s]``): one scheme, container and account, and the path resolved. S3
     (``s3``, ``s3a``, ``s3n``): one scheme; the key stays, because ``a//b`` and ``a/b`` are two objects. Every other location is
-    itself."""
+    unchanged."""
     if location.startswith("/"):
         return _resolved(location)
     m = _SCHEME.match(location)
@@ -83,17 +85,17 @@ def location_identity(location: str) -> str:
 
 
 class KnownFolders:
-    """Where the links of local folders led when they were first looked at. One look serves all that is compared with each other;
-    a link may lead elsewhere later, so it is not kept for the life of the process."""
+    """The targets of links to local folders at their first look-up. One look-up serves all locations that are compared with each
+    other; a link may be changed later, so the result is not kept for the life of the process."""
 
     def __init__(self) -> None:
         self.since = time.monotonic()
         self.real: dict[str, str] = {}
-        """Folder, as it is spelled -> without symbolic links; only folders that exist."""
+        """Folder, as it is spelled -> the folder without symbolic links; only existing folders."""
 
 
 def known_folders() -> KnownFolders:
-    """What the process knows of folders now: since the last job began, and for no more than a minute."""
+    """The process's current knowledge of folders: since the last job began, and for no more than a minute."""
     global _known  # noqa: PLW0603 - one look serves all threads
     known = _known
     if time.monotonic() - known.since > _KNOWN_FOR_S or len(known.real) >= _MOST_FOLDERS:
@@ -102,15 +104,15 @@ def known_folders() -> KnownFolders:
 
 
 def look_at_folders_again() -> None:
-    """Identities that are made from now on follow the links as they are now; those that exist already do not change."""
+    """Identities that are created after this follow the current links; existing identities do not change."""
     global _known  # noqa: PLW0603 - one look serves all threads
     _known = KnownFolders()
 
 
 def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
     """Identity of the locations that ``io`` serves: after its prefix mapping, and on the local file system with the symbolic links
-    of folders followed, as they are in ``folders`` (None: as the process knows them). It stays the same for as long as it is kept.
-    Looks through wrappers of a FileIO, because it goes by ``io.properties``."""
+    of folders followed, as recorded in ``folders`` (None: the process's own). One identity function always gives the same result.
+    It looks through wrappers of a FileIO, because it uses ``io.properties``."""
     identity: Identity = location_identity
     if _has_local_files(io):
         identity = _LocalIdentity(known_folders() if folders is None else folders)
@@ -122,7 +124,7 @@ def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
 
 
 def absolute_under(io: FileIO, location: str) -> str:
-    """A location that means the same in every working folder: a relative one of the local file system begins at this one."""
+    """A location that means the same in every working folder: a relative one of the local file system is resolved in this one."""
     if is_absolute_under(io, location):
         return location
     path = os.path.normpath(_absolute(_without_scheme(location)))
@@ -130,8 +132,8 @@ def absolute_under(io: FileIO, location: str) -> str:
 
 
 def is_absolute_under(io: FileIO, location: str) -> bool:
-    """``is_absolute`` for a location as it is recorded: what ``io`` finds it as, after its prefix mapping. Only the local file
-    system has working folders."""
+    """``is_absolute`` for a recorded location, after the prefix mapping of ``io``. Only the local file system has working
+    folders."""
     if is_absolute(location) or not _has_local_files(io):
         return True
     text = io.properties.get(LOCATION_MAPPING)
@@ -142,7 +144,7 @@ def is_absolute_under(io: FileIO, location: str) -> bool:
 
 
 def forbid_relative(io: FileIO, location: str, what: str) -> None:
-    """Prevents metadata that only readers in one working folder understand, and whose files every other one takes for orphans.
+    """Prevents metadata that only readers in one working folder understand, and whose files all others take for orphans.
     Raises BadInputError."""
     if not is_absolute_under(io, location):
         raise BadInputError(
@@ -152,7 +154,7 @@ def forbid_relative(io: FileIO, location: str, what: str) -> None:
 
 
 def links_under(io: FileIO) -> Links:
-    """For a location that is a symbolic link to a file: identities of the files that it leads to, link by link; for every other
+    """For a location that is a symbolic link to a file: the identities of its targets, link by link; for every other
     location nothing. Only the local file system has links."""
     if not _has_local_files(io):
         return lambda _: ()
@@ -165,12 +167,12 @@ def _has_local_files(io: FileIO) -> bool:
 
 
 def folder_identity(identity: Identity, folder: str) -> str:
-    """The identity of a folder, without a slash at its end: that of what lies in it, also where the folder itself is a link."""
+    """The identity of a folder, without a slash at its end: that of the files in it, even if the folder itself is a link."""
     return identity(f"{folder.rstrip('/')}/x")[:-2]
 
 
 def coarse_identity(identity: str) -> str:
-    """A text that is equal for all identities that some engine may take for one file: the path without scheme and authority (of an
+    """A text that is equal for all identities that some engine may treat as one file: the path without scheme and authority (of an
     object store: without the bucket), resolved and percent-decoded. Files that agree only here are never deleted."""
     return _resolved(unquote(path_of(identity)))
 
@@ -203,7 +205,7 @@ def _resolved(path: str) -> str:
 
 
 def _azure_authority(authority: str) -> str:
-    """``container@account``: the endpoints ``.dfs.`` and ``.blob.`` are two doors to one account."""
+    """``container@account``: the endpoints ``.dfs.`` and ``.blob.`` belong to the same account."""
     container, at, host = authority.lower().partition("@")
     return f"{container}{at}{host.partition('.')[0]}"
 
@@ -212,8 +214,8 @@ _known = KnownFolders()
 
 
 class _LocalIdentity:
-    """Identity on the local file system. What is known of folders that exist is shared (``KnownFolders``); that a folder is missing
-    is remembered for as long as this object lives, because a link of that name may be made at any time."""
+    """Identity on the local file system. Results for existing folders are shared (``KnownFolders``); a missing folder is remembered
+    only as long as this object lives, because a link of that name may be created at any time."""
 
     def __init__(self, folders: KnownFolders) -> None:
         self._folders = folders.real
@@ -238,13 +240,13 @@ class _LocalIdentity:
         return f"{real}{slash}{name}{'/' if len(path) > len(whole) else ''}" or "/"
 
     def _real_folder(self, folder: str) -> str:
-        """The folder without links and without a slash at its end; the missing end of one that does not exist is taken as it is
+        """The folder without links and without a slash at its end; the part of the path that does not exist is used as
         written."""
         real = self._missing.get(folder)
         if real is not None:
             return real
         if "\0" in folder:
-            return _resolved(folder)  # No folder has such a name.
+            return _resolved(folder)  # No folder can have such a name.
         real = os.path.realpath(folder or "/").rstrip("/")
         if not os.path.isdir(real or "/"):
             self._missing[folder] = real
@@ -256,19 +258,19 @@ class _LocalIdentity:
 
 
 def _without_scheme(location: str) -> str:
-    """``file:p``, a relative path, without its scheme; every other location as it is."""
+    """``file:p``, a relative path, without its scheme; every other location unchanged."""
     is_relative_file = location[:5].lower() == "file:" and not location.startswith("/", 5)
     return location[5:] if is_relative_file else location
 
 
 def _absolute(path: str) -> str:
-    """A relative path begins at the working folder, as it does where files are opened."""
+    """A relative path is resolved in the working folder, as when files are opened."""
     return path if path.startswith("/") or not path else f"{os.getcwd()}/{path}"
 
 
 class _LinkTargets:
-    """What links lead to. The first files of a folder are looked at one by one; where many are asked for, the folder's links are
-    listed once, which is one call instead of thousands on a mounted file system."""
+    """The targets of links. The first files of a folder are checked one by one; if many are checked, the folder's links are listed
+    once, which is one call instead of thousands on a mounted file system."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity

@@ -1,7 +1,7 @@
-"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files; and rights that its
-user lacks, and paths that cannot be.
+"""Limits of this machine as typed errors: too many open files, or no space for temporary files; also missing rights of the user,
+and impossible paths.
 
-The store of a table is not meant by limits: where that is full, the FileIO says so.
+These limits do not concern the store of a table: if that is full, the FileIO raises its own error.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from iceberg_ops.errors import MachineLimitError, TerminalError
 PASSING = frozenset(
     {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 )
-"""Errors of a system that may pass by themselves, whatever file they are about."""
+"""System errors that may be temporary, whatever file they are about."""
 NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-"""Errors of a system that refuses the user of the process, whatever is tried again."""
+"""System errors that refuse the user of the process; a retry does not help."""
 NO_PLACE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP})
-"""Errors of a system about a path that is no place for what is looked for there, or written."""
+"""System errors about a path where the file cannot exist or be written."""
 MOST_THREADS = 256
-"""Threads of one pool, whatever number a person asks for: more make no store faster, and a system limits how many there are."""
+"""The most threads of one pool, whatever number a person asks for: more do not make a store faster, and a system limits them."""
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_FOLDER = "No usable temporary directory"
-"""How ``tempfile`` begins where it can write to none of its folders."""
+"""The beginning of ``tempfile``'s message if it cannot write to any of its folders."""
 
 
 @contextmanager
 def typed_limits() -> Iterator[None]:
-    """Within: an OSError about a limit of the machine is raised as MachineLimitError."""
+    """Within this context an OSError about a limit of the machine is raised as MachineLimitError."""
     try:
         yield
     except OSError as e:
@@ -43,8 +43,8 @@ def typed_limits() -> Iterator[None]:
 
 @contextmanager
 def typed_os_errors() -> Iterator[None]:
-    """Within, a job or a part of one is done: ``typed_limits``; an OSError about a missing right or impossible path is raised
-    as TerminalError."""
+    """Wraps a job or a part of one: like ``typed_limits``; an OSError about a missing right or impossible path is also raised, as
+    TerminalError."""
     with typed_limits():
         try:
             yield
@@ -60,7 +60,7 @@ def typed_os_errors() -> Iterator[None]:
 
 
 def limit_error(error: OSError, what: str = "") -> MachineLimitError | None:
-    """The typed error for ``error``, with the location ``what`` where one is known; None: it is about something else."""
+    """The typed error for ``error``, with the location ``what`` if known; None: it is about something else."""
     where = f"{what}: " if what else ""
     if error.errno == errno.EMFILE:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -78,7 +78,7 @@ def limit_error(error: OSError, what: str = "") -> MachineLimitError | None:
 
 
 def _may_be_temporary(error: OSError) -> bool:
-    """Whether the file that found no space may be a temporary one: an error that names a file elsewhere is about another disk."""
+    """Whether the file without space may be a temporary one: an error that names a file elsewhere is about another disk."""
     if not isinstance(error.filename, str):
         return True
     folder = os.path.realpath(_temporary_folder())

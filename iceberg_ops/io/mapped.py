@@ -1,6 +1,6 @@
-"""A FileIO that finds files under another prefix than the one recorded.
+"""A FileIO that finds files under another prefix than the recorded one.
 
-For a table that was copied elsewhere: its metadata keeps naming the old place. Locations go in and come out as recorded; only the
+For a table that was copied to another place: its metadata still names the old place. Callers use recorded locations; only the
 inner FileIO sees the mapped ones. The longest matching prefix wins, and a prefix ends at a path separator.
 """
 
@@ -28,7 +28,7 @@ class MappedFileIO:
         return {**self._inner.properties, LOCATION_MAPPING: json.dumps(self._mapping)}
 
     def map(self, location: str) -> str:
-        """Where the inner FileIO finds a recorded location; the location itself where no prefix matches."""
+        """Where the inner FileIO finds a recorded location; the unchanged location if no prefix matches."""
         for recorded, actual in self._mapping:
             if location.startswith(recorded):
                 rest = location[len(recorded) :]

@@ -85,12 +85,12 @@ class MemoryFileIO:
         return None
 
     def set_modified_ms(self, location: str, modified_ms: int) -> None:
-        """Back-date a file (for tests of age rules). Raises FileNotFoundError."""
+        """Set an earlier modification time (for tests of age rules). Raises FileNotFoundError."""
         with self._store.lock:
             self._store.files[location] = (self._file(location)[0], modified_ms)
 
     def clear(self) -> None:
-        """Forget every file of this store."""
+        """Remove every file of this store."""
         with self._store.lock:
             self._store.files.clear()
 
@@ -102,7 +102,7 @@ class MemoryFileIO:
 
 
 class _MemoryOutput(io.BytesIO):
-    """Becomes a file on ``close``; an exception or a forgotten ``close`` leaves none."""
+    """Becomes a file on ``close``; an exception or a missing ``close`` leaves none."""
 
     def __init__(self, owner: MemoryFileIO, location: str) -> None:
         super().__init__()

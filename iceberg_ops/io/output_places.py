@@ -1,7 +1,7 @@
-"""Where an output that a person names leads: an open file of a process, a device or pipe, or a file that is replaced whole.
+"""The target of an output path that a person gives: an open file of a process, a device or pipe, or a file that is replaced.
 
-Links are followed: what they lead to is written, and they stay. An open file is written to as it is open, so that in append mode
-nothing is lost and what is printed next comes after it; a rename would leave its writers a file without a name. Open files are
+Links are followed: their target is written, and the links stay. An open file is written through its open descriptor, so that in
+append mode nothing is lost and later output comes after it; a rename would leave its writers a file without a name. Open files are
 those that are named by number (``/dev/stdout``, ``/dev/fd/3``), and this process's standard output and error by any name.
 """
 
@@ -22,15 +22,15 @@ from iceberg_ops.io.temporary_names import temporary_name
 
 STANDARD_OUTPUT = 1
 _MOST_LINKS = 40
-"""As Linux follows them."""
+"""The limit of Linux."""
 _MOST_DESCRIPTOR = 2**31 - 1
 _DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd|/dev/fd")
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPlace:
-    """``path`` has no symbolic links but that of another process's open file. ``descriptor``: this process's open file there.
-    ``is_stream``: it is written to where it is, never replaced. ``is_file``: a regular file is there."""
+    """``path`` has no symbolic links, except that of another process's open file. ``descriptor``: this process's open file there.
+    ``is_stream``: it is written in place, never replaced. ``is_file``: a regular file exists there."""
 
     path: str
     descriptor: int | None
@@ -39,8 +39,8 @@ class OutputPlace:
 
 
 def output_place(path: str) -> OutputPlace:
-    """Where ``path`` leads. Raises OSError for links in a circle, a number that is not open, the name of a folder (``new/``, also
-    where there is none), and what must not be looked at."""
+    """The target of ``path``. Raises OSError for links in a circle, a number that is not open, the name of a folder (``new/``, also
+    if it does not exist), and a path without permission to read."""
     if os.path.basename(path) in ("", ".", ".."):
         raise IsADirectoryError(errno.EISDIR, "it names a folder: name a file", path)
     number, is_named = _named_descriptor(path)
@@ -51,13 +51,13 @@ def output_place(path: str) -> OutputPlace:
         number = next((n for n in (STANDARD_OUTPUT, 2) if _is_open_on(n, found)), None)
     is_file = found is not None and stat.S_ISREG(found.st_mode)
     is_device = found is not None and not is_file and not stat.S_ISDIR(found.st_mode)
-    # What a pipe's number links to is no path that could be opened.
+    # The link of a pipe's number is not a path that can be opened.
     plain = path if is_named and number is None else os.path.realpath(path)
     return OutputPlace(plain, number, is_named or number is not None or is_device, is_file)
 
 
 def check_stream(place: OutputPlace) -> None:
-    """Raise OSError for a stream that cannot be written to: a socket, or one that may only be read."""
+    """Raise OSError for a stream that cannot be written to: a socket, or a read-only one."""
     if place.descriptor is None:
         if stat.S_ISSOCK(os.stat(place.path).st_mode):
             raise OSError(errno.ENXIO, "a socket cannot be opened as a file", place.path)
@@ -69,7 +69,7 @@ def check_stream(place: OutputPlace) -> None:
 
 
 def open_descriptor(number: int) -> BinaryIO:
-    """This process's open file, to write to where it stands; what was printed to it before comes first."""
+    """This process's open file, to write at its current position; earlier output is flushed first."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError):  # closed
             stream.flush()
@@ -78,8 +78,8 @@ def open_descriptor(number: int) -> BinaryIO:
 
 @contextmanager
 def replaced(path: str) -> Iterator[BinaryIO]:
-    """A file beside ``path`` that takes its place once it is whole, with its permissions. What fails leaves an earlier file as it
-    was."""
+    """A file beside ``path`` that replaces it when it is complete, with its permissions. After a failure an earlier file is
+    unchanged."""
     beside = os.path.join(os.path.dirname(path), temporary_name(path))
     try:
         created = open(beside, "xb")  # noqa: SIM115 - closed below
@@ -119,5 +119,5 @@ def _named_descriptor(path: str) -> tuple[int | None, bool]:
 def _is_open_on(number: int, found: os.stat_result) -> bool:
     try:
         return stat.S_ISREG(found.st_mode) and os.path.samestat(os.fstat(number), found)
-    except OSError:  # it is closed
+    except OSError:  # the number is closed
         return False

@@ -1,4 +1,4 @@
-"""A FileIO that cannot change anything: what dry runs and foreign tables are read through.
+"""A FileIO that cannot change anything, for dry runs and tables of others.
 
 A write is impossible here, not skipped: every changing call raises UnsupportedError, so a planner that writes by mistake fails.
 """
@@ -12,11 +12,11 @@ from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 
 READ_ONLY = "read-only"
-"""Property (``true``) under which ``load_file_io`` wraps a FileIO into this one."""
+"""Property (``true``) for which ``load_file_io`` wraps a FileIO into this one."""
 
 
 class ReadOnlyFileIO:
-    """``inner`` without its changing half."""
+    """``inner`` without the methods that change files."""
 
     def __init__(self, inner: FileIO) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
-"""Names of files that are being written and do not count yet.
+"""Names of unfinished files, which do not count yet.
 
-A writer fills a hidden file of such a name beside its target and gives it the real name when it is complete. A crash leaves only
-the hidden name behind, which no reader of a table looks at and which the orphan-file job knows by ``is_temporary``.
+A writer fills a hidden file with such a name beside its target and renames it when it is complete. A crash leaves only the hidden
+file behind; no reader of a table opens it, and the orphan-file job recognises it by ``is_temporary``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _LONGEST = 180
 
 
 def temporary_name(target: str = "") -> str:
-    """A fresh file name (no folder) that ``is_temporary`` recognises. The name of ``target`` is in it, so that whoever looks for
-    the files of an operation finds the unfinished ones, too (not of one so long that a file system might refuse it)."""
+    """A new file name (without folder) that ``is_temporary`` recognises. It contains the name of ``target``, so that a search for
+    the files of an operation also finds unfinished ones (except a name so long that a file system might refuse it)."""
     name = target.rsplit("/", 1)[-1]
     of = f"-{name}" if name and len(os.fsencode(name)) <= _LONGEST else ""
     return f"{_PREFIX}{uuid.uuid4().hex}{of}{_SUFFIX}"
 
 
 def is_temporary(location: str) -> bool:
-    """Whether the last part of ``location`` is a name of an unfinished file."""
+    """Whether the last part of ``location`` is the name of an unfinished file."""
     name = location.rsplit("/", 1)[-1]
     return name.startswith(_PREFIX) and name.endswith(_SUFFIX)

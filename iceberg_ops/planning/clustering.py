@@ -1,14 +1,15 @@
-"""Which files of a partition are not clustered by a sort order, told from their bounds.
+"""Finds the files of a partition that are not clustered by a sort order, from their bounds.
 
-Two files overlap when the insides of their key ranges meet: after a range-partitioned sort no two files do, even where one key
-value fills several files. So a sort rewrite picks the overlapping files of a partition deeper than ``max-overlap-depth``, and picks
-nothing once the partition is clustered; picking by size alone, as the reference implementation does, never touches a partition of
-well-sized, unsorted files and rewrites a sorted one for ever.
+Two files overlap if the interiors of their key ranges intersect: after a range-partitioned sort no two files do, even if one key
+value fills several files. So a sort rewrite selects the overlapping files of a partition deeper than ``max-overlap-depth``, and
+selects nothing once the partition is clustered. Selection by size alone, as in the reference implementation, never rewrites a
+partition of well-sized, unsorted files and rewrites a sorted one for ever.
 
-Ranges compare value by value in the order's columns, up to the first that varies inside a file: of those behind it the bounds say
-nothing exact. Two files compare in the columns that both tell, so a sorted file that begins with the value at which the one before
-ends does not overlap it. A file without bounds on the first column cannot be judged and is left to the size rules. Bounds of long
-strings are truncated: files of one commit that only then overlap are taken as clustered. Bytes that are no value are no bound.
+Ranges are compared value by value in the order's columns, up to the first that varies inside a file: for later columns the bounds
+say nothing exact. Two files are compared in the columns that are known for both, so a sorted file that begins with the last value
+of the file before does not overlap it. A file without bounds on the first column cannot be judged and is left to the size rules.
+Bounds of long strings are truncated: files of one commit that overlap only because of that count as clustered. Bytes that are not a
+valid value are no bound.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ _TRUNCATED_WIDTH = 16
 """Length from which a string or binary bound may be a truncated one (metrics mode truncate(16))."""
 
 _DEEP_ENOUGH = 64
-"""Overlaps counted per file: beyond it the partition is unclustered whatever the exact depth, and counting stays linear."""
+"""Overlaps counted per file: with more, the partition is unclustered whatever the exact depth, and counting stays linear."""
 
 Key = tuple[tuple[int, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The sort keys a file may hold. ``told``: of how many columns its bounds tell the values; those behind them are widened.
-    ``exact`` is False where a bound may be truncated."""
+    """The sort keys a file may hold. ``told``: the number of columns whose values its bounds determine; later columns are widened.
+    ``exact`` is False if a bound may be truncated."""
 
     low: Key
     high: Key
@@ -75,7 +76,7 @@ def clustering(tasks: Sequence[FileScanTask], order: SortOrder, fields: Mapping[
 
 
 def key_range(task: FileScanTask, order: SortOrder, fields: Mapping[int, NestedField]) -> KeyRange | None:
-    """The range of sort keys in a file; None where the first column's bounds are unknown or its transform keeps no order."""
+    """The range of sort keys in a file; None if the first column's bounds are unknown or its transform does not keep the order."""
     low: list[tuple[int, Any]] = []
     high: list[tuple[int, Any]] = []
     exact = True
@@ -113,7 +114,7 @@ def _column_range(
     try:
         bounds = [in_order(field.transform, column.type, from_bytes(column.type, side)) for side in (low_bytes, high_bytes)]
     except CorruptTableError:
-        return None  # bytes that are no value of the column say nothing
+        return None  # bytes that are not a valid value of the column say nothing
     if any(isinstance(side, float) and math.isnan(side) for side in bounds):
         return None
     low, high = (_VALUE, bounds[0]), (_VALUE, bounds[1])

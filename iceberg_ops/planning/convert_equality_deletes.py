@@ -1,9 +1,10 @@
 """Which equality deletes can become position deletes (v2) or deletion vectors (v3), and for which data files.
 
-An equality delete may go when every data file it applies to has its matching rows deleted by position in the same commit. With a
-WHERE, deletes that apply to files that may match are chosen, and then all files those deletes apply to, so that every chosen delete
-goes as a whole. A delete that applies to no live file dangles and goes too (without WHERE only). Deletes of a file that is live
-several times stay where not all of its entries have the same ones, or are in one partition: by position they would reach others.
+An equality delete may be removed if the matching rows of every data file it applies to are deleted by position in the same commit.
+With a WHERE, deletes that apply to files that may match are selected, and then all files those deletes apply to, so that every
+selected delete is removed as a whole. A delete that applies to no live file is dangling and is removed too (only without WHERE).
+Deletes of a file that is live several times stay if its entries do not all have the same deletes, or are not in one partition: by
+position they would reach other rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertGroup:
-    """Equality deletes that share data files, and these data files. ``deletes`` go when all of ``tasks`` are converted."""
+    """Equality deletes that share data files, and these data files. ``deletes`` are removed if all of ``tasks`` are converted."""
 
     group_id: str
     tasks: tuple[FileScanTask, ...]
@@ -77,7 +78,7 @@ def plan_convert_equality_deletes(
 
 
 def _connected(tasks: Sequence[FileScanTask], deletes: dict[tuple[str, int | None], DeleteFile]) -> tuple[ConvertGroup, ...]:
-    """Groups of deletes and data files that hang together, found by joining deletes that share a data file."""
+    """Connected groups of deletes and data files, found by joining deletes that share a data file."""
     parent = {key: key for key in deletes}
 
     def root(key: tuple[str, int | None]) -> tuple[str, int | None]:

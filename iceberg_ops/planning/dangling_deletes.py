@@ -1,9 +1,9 @@
-"""Which delete files apply to nothing once certain data files are gone.
+"""Finds the delete files that apply to no file once certain data files are removed.
 
-A delete file attached to data files of a snapshot dangles exactly when all of them are replaced: rows added later have later
-sequence numbers, so no delete of the past can come to apply to them. That holds for deletion vectors, position deletes and equality
-deletes alike, and a concurrent rewrite that would keep one of these data files' rows under an old sequence number replaces the same
-file and conflicts. The reference implementation removes only deletion vectors in the commit, and the rest, if asked, by comparing
+A delete file attached to data files of a snapshot is dangling exactly if all of them are replaced: rows added later have later
+sequence numbers, so no past delete can apply to them. That holds for deletion vectors, position deletes and equality deletes alike.
+A concurrent rewrite that would keep one of these data files' rows under an old sequence number replaces the same file and
+conflicts. The reference implementation removes only deletion vectors in the commit and the others, on request, by comparing
 sequence numbers, which leaves deletes of the starting snapshot behind.
 """
 
@@ -30,6 +30,6 @@ def deletes_of_only(tasks: Iterable[FileScanTask], replaced: Collection[str]) ->
 
 
 def attached_to_nothing(live: Iterable[DeleteFile], tasks: Iterable[FileScanTask]) -> tuple[DataFile, ...]:
-    """Live delete files of a snapshot that no task has: they dangle already."""
+    """Live delete files of a snapshot that no task has: they are already dangling."""
     attached = {delete_key(delete) for task in tasks for delete in task.deletes}
     return tuple(delete.data_file for delete in live if delete_key(delete) not in attached)

@@ -1,9 +1,9 @@
-"""How many rows of a data file its deletes remove, as far as metadata tell.
+"""The number of rows of a data file that its deletes remove, as far as the metadata shows.
 
-Deletes scoped to one file (deletion vectors, position deletes that name their file) are counted as they are. Position deletes of a
-whole partition are shared out over the data files they may touch in proportion to their rows; the reference implementation leaves
-them out, which is why its compaction does not see a partition drowned in them. Equality deletes cannot be counted without reading
-and count nothing here; the number of delete files is what ``delete-file-threshold`` is for.
+Deletes scoped to one file (deletion vectors, position deletes that name their file) are counted exactly. Position deletes of a
+whole partition are distributed over the data files they may affect in proportion to their rows. The reference implementation
+ignores them, so its compaction does not detect a partition with many of them. Equality deletes cannot be counted without reading
+and count nothing here; ``delete-file-threshold`` limits the number of delete files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from iceberg_ops.scan.tasks import FileScanTask
 def deleted_shares(tasks: Iterable[FileScanTask]) -> Mapping[str, float]:
     """For each data file with countable deletes the share of its rows they remove, from 0 to 1, by file path.
 
-    ``tasks`` must be all tasks of the snapshot, or shared deletes would be spread over too few files.
+    ``tasks`` must be all tasks of the snapshot, or shared deletes would be distributed over too few files.
     """
     tasks = [task for task in tasks if task.deletes]
     touched_rows: dict[tuple[str, int | None], int] = defaultdict(int)

@@ -1,7 +1,7 @@
-"""File groups: what one unit of rewriting reads, and the packing that forms them.
+"""File groups: the input of one unit of rewriting, and the packing that forms them.
 
-Pure values and functions; which files are worth it is decided in ``rewrite_data_files``. Tasks of a group are whole files without
-residual: a rewrite keeps every live row of a file, also those that a WHERE did not ask for.
+Pure values and functions; ``rewrite_data_files`` decides which files are selected. Tasks of a group are whole files without
+residual: a rewrite keeps every live row of a file, also rows that a WHERE does not match.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroup:
-    """Files to be rewritten together.
+    """Files that are rewritten together.
 
-    ``partition`` is the one tuple (of spec ``spec_id``) all outputs have; None where partition values must be computed from the
-    rows, because the files were written with another spec. ``output_spec_id`` is the spec of the outputs. ``estimated_bytes`` is
-    what all outputs together should hold, ``target_file_size`` what the writer rolls at. ``reason`` says why the group was chosen.
+    ``partition`` is the one tuple (of spec ``spec_id``) of all outputs; None if partition values must be computed from the rows,
+    because the files were written with another spec. ``output_spec_id`` is the spec of the outputs. ``estimated_bytes`` is
+    the expected total size of the outputs, ``target_file_size`` the size at which the writer rolls. ``reason`` says why the group
+    was selected.
     """
 
     group_id: str
@@ -49,7 +50,7 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file the plan leaves alone, and why."""
+    """A file that the plan does not rewrite, and why."""
 
     file_path: str
     reason: str
@@ -65,8 +66,8 @@ UNEVEN = (
 def pack(
     items: Iterable[T], weight: Callable[[T], int], max_weight: int, max_items: int, *, count: Callable[[T], int] = lambda _: 1
 ) -> list[list[T]]:
-    """Cut items, in order, into runs of at most ``max_weight`` and ``max_items`` (Java: ListPacker with look-back 1). ``count``: as
-    how many items one counts; one that exceeds a limit is a run of its own."""
+    """Cut items, in order, into runs of at most ``max_weight`` and ``max_items`` (Java: ListPacker with look-back 1). ``count``:
+    the number of items that one item counts as. An item that exceeds a limit is a run of its own."""
     runs: list[list[T]] = []
     held = counted = 0
     for item in items:
@@ -80,7 +81,7 @@ def pack(
 
 
 class Sized(Protocol):
-    """A group of anything that is rewritten together."""
+    """A group of any items that are rewritten together."""
 
     @property
     def input_bytes(self) -> int: ...
@@ -92,7 +93,7 @@ S = TypeVar("S", bound=Sized)
 
 
 def in_job_order(groups: Sequence[S], order: str) -> list[S]:
-    """Groups as ``rewrite-job-order`` asks; ``none`` keeps the order of the scan."""
+    """Groups in the order of ``rewrite-job-order``; ``none`` keeps the order of the scan."""
     if order == "none":
         return list(groups)
     kind, _, direction = order.partition("-")
@@ -101,5 +102,5 @@ def in_job_order(groups: Sequence[S], order: str) -> list[S]:
 
 
 def numbered(groups: Iterable[FileGroup]) -> tuple[FileGroup, ...]:
-    """Groups with the ids they are reported under: ``g0001`` and so on."""
+    """Groups with the ids for reports: ``g0001`` and so on."""
     return tuple(replace(group, group_id=f"g{i:04d}") for i, group in enumerate(groups, 1))

@@ -1,4 +1,4 @@
-"""The live delete files of a snapshot, whatever they apply to."""
+"""The live delete files of a snapshot, whether or not they apply to a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What was listed and what is recorded, as lines of text that meet when they are sorted.
+"""Listed and recorded files as lines of text, which are next to each other after sorting.
 
-A table may have more files than fit into memory as objects. So both sides become lines that begin with what they agree in, the
-coarse identity of their path (of the checksum ``.name.crc``: that of ``name``), and any sort brings them together: what is recorded
-comes before what is listed. Whoever sorts may do it in memory or on disk.
+A table may have more files than fit into memory as objects. So both sides become lines that begin with a common key, the coarse
+identity of their path (for the checksum ``.name.crc``: that of ``name``), and sorting brings them together: a recorded file comes
+before a listed one. The caller sorts in memory or on disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RECORDED, _LISTED = 0, 1
 
 @dataclass(slots=True)
 class Meeting:
-    """All that is known of one path: ``recorded`` locations with their owner ("": the table itself), ``listed`` files."""
+    """All information about one path: ``recorded`` locations with their owner ("": the table itself), ``listed`` files."""
 
     recorded: dict[str, str] = field(default_factory=dict)
     listed: list[FileInfo] = field(default_factory=list)
@@ -33,7 +33,7 @@ def recorded_line(location: str, identity: Identity, owner: str = "") -> str:
 
 
 def listed_line(info: FileInfo, identity: Identity) -> str:
-    """A file that is there."""
+    """An existing file."""
     return json.dumps([_key(identity(info.location)), _LISTED, info.location, info.size, info.modified_ms])
 
 
@@ -59,5 +59,5 @@ def _key(identity: str) -> str:
 
 
 def is_checksum(name: str) -> bool:
-    """Whether a file's name is that of the checksum which Hadoop puts beside another."""
+    """Whether a file name is that of a Hadoop checksum file."""
     return name.startswith(".") and name.endswith(".crc")

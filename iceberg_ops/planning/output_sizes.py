@@ -1,8 +1,8 @@
-"""How many files a group should become, and how large the writer may let them grow.
+"""The number of output files of a group, and the size to which the writer may let them grow.
 
-Pure arithmetic on bytes, the reference implementation's (Java: SizeBasedFileRewritePlanner.expectedOutputFiles, inputSplitSize,
-writeMaxFileSize): a remainder becomes a file of its own only when it is larger than ``min-file-size-bytes``; a smaller one is
-spread over the other files while those stay within a tenth of the target.
+Pure arithmetic on bytes, the same as in the reference implementation (Java: SizeBasedFileRewritePlanner.expectedOutputFiles,
+inputSplitSize, writeMaxFileSize): a remainder becomes a separate file only if it is larger than ``min-file-size-bytes``; a smaller
+one is distributed over the other files while those stay within a tenth of the target.
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ def expected_output_files(input_bytes: int, sizes: SizeOptions) -> int:
 
 
 def output_target_size(input_bytes: int, sizes: SizeOptions) -> int:
-    """Bytes after which a writer starts the next file: an even share, never below target nor above the write maximum."""
+    """Bytes after which a writer starts the next file: an even share, never below the target nor above the write maximum."""
     share = -(-input_bytes // expected_output_files(input_bytes, sizes)) + SPLIT_OVERHEAD
     return max(sizes.target_file_size_bytes, min(share, write_max_file_size(sizes)))

@@ -1,7 +1,7 @@
 """Partition values from Hive-style folders, ``day=2024-01-02/region=eu/part-0.parquet``, and which files below a folder are data.
 
-Every ``name=value`` folder between the root and a file counts, and nothing but such folders may be there: a file at another depth
-belongs to another table. Names are compared without regard to case, values are URL-decoded; Hive's name for a null is a null.
+Every ``name=value`` folder between the root and a file counts, and no other folders are allowed there: a file at another depth
+belongs to another table. Names are compared ignoring case, values are URL-decoded; Hive's name for a null is a null.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _METADATA_ENDINGS = (".avro", ".metadata.json", ".metadata.json.gz", ".text")
 
 
 def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -> list[tuple[FileInfo, Folders]]:
-    """Files below ``root`` that are data, each with its folders' names and values, by location; none below ``but`` (a table's
-    own metadata), and no metadata that an import of ``root`` left when it died.
+    """Data files below ``root``, each with its folders' names and values, by location; none below ``but`` (a table's
+    own metadata), and no metadata that a dead import of ``root`` left.
 
-    Raises DataError for a half-written folder, for a folder that is no ``name=value``, and for a name that is no UTF-8.
+    Raises DataError for a half-written folder, for a folder that is not ``name=value``, and for a name that is not UTF-8.
     """
     found = []
     own = None if but is None else location_identity(but).rstrip("/") + "/"
@@ -91,7 +91,8 @@ def _folders(location: str, parts: Sequence[str]) -> Folders:
 
 
 def partition_of(location: str, folders: Folders, schema: Schema, spec: PartitionSpec) -> tuple[Any, ...]:
-    """The partition tuple of a file. Raises DataError for folders that are not the spec's, or a value that is not the column's."""
+    """The partition tuple of a file. Raises DataError for folders that do not fit the spec, or a value that does not fit the
+    column."""
     given = {name.lower(): value for name, value in folders}
     wanted = {f.name.lower() for f in spec.fields if not f.transform.is_void}
     if set(given) != wanted or len(given) != len(folders):
@@ -102,7 +103,7 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
     values: list[Any] = []
     for f in spec.fields:
         if f.transform.is_void:
-            values.append(None)  # its column may be gone
+            values.append(None)  # its column may have been dropped
             continue
         text = given.get(f.name.lower())
         column = schema.field(f.source_id)
@@ -120,7 +121,7 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
 
 
 def _value(text: str, type_: PrimitiveType) -> Any:
-    """The value that a folder's name says, whole: a cast in SQL would round decimals and cut times. Raises ValueError."""
+    """The exact value of a folder's name: a cast in SQL would round decimals and cut times. Raises ValueError."""
     found = cast(Literal(text, STRING), type_)
     if found.type != type_:
         raise ValueError("it has more digits of a second")
@@ -137,7 +138,7 @@ def _value(text: str, type_: PrimitiveType) -> Any:
 
 
 def check_spec(schema: Schema, spec: PartitionSpec) -> None:
-    """Raise UnsupportedError for a spec whose values folders cannot say."""
+    """Raise UnsupportedError for a spec whose values folder names cannot hold."""
     for f in spec.fields:
         if f.transform.is_void:
             continue
@@ -151,7 +152,7 @@ def check_spec(schema: Schema, spec: PartitionSpec) -> None:
 
 
 def column_types(folders: Iterable[Folders]) -> Mapping[str, PrimitiveType]:
-    """Types for partition columns that no table says, by the first spelling of their names: long or date where every value is one,
+    """Types for partition columns that no table defines, by the first spelling of their names: long or date if every value is one,
     else string."""
     values: dict[str, list[str]] = {}
     names: dict[str, str] = {}
@@ -172,7 +173,7 @@ def _type_of(values: Sequence[str]) -> PrimitiveType:
 
 
 def _is_long(text: str) -> bool:
-    """A number is one only in the form it would be written in (007 is a name), and only if a long holds it."""
+    """A text counts as a number only in its canonical form (007 is a name), and only if it fits a long."""
     found = whole_number(text)
     return found is not None and str(found) == text
 

@@ -1,14 +1,14 @@
-"""Which files below a table's location belong to nothing.
+"""Finds the files below a table's location that belong to no table.
 
 A file is an orphan if no snapshot, log entry, statistics entry or catalog pointer of the table refers to it, it was last changed
 before the cut-off, it is not hidden, and it is not the checksum (``.name.crc``) of a file that is kept. Locations are compared by
-identity (``iceberg_ops.io.locations``), so that ``file:/p`` and ``/p`` are one file; a path that agrees while scheme or authority
-do not is the caller's decision (``prefix-mismatch-mode``), and one that agrees in another spelling only stays.
+identity (``iceberg_ops.io.locations``), so that ``file:/p`` and ``/p`` are one file. If a path is recorded under another scheme or
+authority, the caller decides (``prefix-mismatch-mode``); if it is recorded only in another spelling, the file stays.
 
 The guards, each against a way in which tables have been lost: the location must be the table's own; a metadata file of another
-table below it stops everything; files are listed *before* the table is read, so what is committed meanwhile counts as reachable; a
-recorded file that the listing does not show stops everything, because then listing and metadata do not speak of the same files
-(``Unmet``). When unsure, a file stays.
+table below it stops everything; files are listed *before* the table is read, so files committed meanwhile count as reachable; a
+recorded file that the listing does not contain stops everything, because then listing and metadata describe different files
+(``Unmet``). In doubt, a file stays.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A file that may go."""
+    """A file that may be removed."""
 
     info: FileInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """A recorded file in the searched folder that the listing does not show."""
+    """A recorded file in the searched folder that the listing does not contain."""
 
     location: str
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A metadata file whose table is known once all of them are read."""
+    """A metadata file whose table is known only after all of them are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What is known of ``table`` beside its files. ``partition_names`` are names of partition fields of every spec, ``dropped``
-    keys of the uuids of tables that had the table's name and folder before. ``version`` is the number of the table's current
+    """Information about ``table`` besides its files. ``partition_names`` are names of partition fields of every spec, ``dropped``
+    keys of the uuids of earlier tables with the table's name and folder. ``version`` is the number of the table's current
     metadata file."""
 
     table: Table
@@ -70,9 +70,9 @@ class Ownership:
 
 
 def search_location(table_location: str, properties: Mapping[str, str], asked: str | None, identity: Identity) -> str:
-    """The folder to search. Raises OptionError where it is not at or below one of the table's own locations.
+    """The folder to search. Raises OptionError if it is not at or below one of the table's own locations.
 
-    A trailing slash means nothing: ``/wh/t`` never covers ``/wh/t_backup``.
+    A trailing slash is ignored: ``/wh/t`` never covers ``/wh/t_backup``.
     """
     if asked is None:
         return table_location
@@ -84,7 +84,7 @@ def search_location(table_location: str, properties: Mapping[str, str], asked: s
 
 
 def check_quarantine(folders: Iterable[str], quarantine: str | None, identity: Identity) -> None:
-    """Raise OptionError for a quarantine inside one of the table's ``folders``: the next run would take what is in it for orphans
+    """Raise OptionError for a quarantine inside one of the table's ``folders``: the next run would take its files for orphans
     again."""
     if quarantine is None:
         return
@@ -96,7 +96,7 @@ def check_quarantine(folders: Iterable[str], quarantine: str | None, identity: I
 
 
 def quarantine_root(folder: str, run_key: str) -> str:
-    """The quarantine of one run: a folder named by its run key; where that is too long for a file name, or ``.`` or ``..``, by its
+    """The quarantine of one run: a folder named by its run key; if that is too long for a file name, or ``.`` or ``..``, by its
     beginning and a digest."""
     name = quote(run_key, safe="")
     if len(name) > _LONGEST_NAME or name in (".", ".."):
@@ -105,7 +105,7 @@ def quarantine_root(folder: str, run_key: str) -> str:
 
 
 def quarantine_place(location: str, table_location: str, root: str) -> str:
-    """Where an orphan goes: below the run's root, at its path below the table; by its whole path where it lies elsewhere."""
+    """The new place of an orphan: below the run's root, at its path below the table; at its whole path if it lies elsewhere."""
     own = path_of(table_location).rstrip("/") + "/"
     return f"{root}/files/{path_of(location).removeprefix(own).lstrip('/')}"
 
@@ -124,12 +124,12 @@ class OldMetadata:
         self._waiting: list[Table] = []
 
     def look(self, info: FileInfo) -> Skipped | Waiting | None:
-        """None for a file of another kind, or an old one of the table's own or of a dropped table before it. Where the file or the
-        table has no uuid, history shows whose it is, which takes the other files: then ``decide`` says it.
+        """None for a file of another kind, or an old one of the table itself or of a dropped table before it. If the file or the
+        table has no uuid, history shows the owner; this needs the other files, so ``decide`` answers later.
 
-        Raises UnsupportedError if it belongs to another table, or to a second catalog that goes on with this one. A file that does
-        not parse is kept; so is a dropped table's whose name the table may still give to a version: it could be that version by the
-        time it is deleted."""
+        Raises UnsupportedError if it belongs to another table, or to a second catalog that also commits to this one. A file that
+        does not parse is kept. So is a dropped table's file whose name the table may still use for a version: it could be that
+        version when it is deleted."""
         if not _METADATA_FILE.search(info.location):
             return None
         try:
@@ -181,10 +181,10 @@ class OldMetadata:
 def find_orphans(
     lines: Iterable[str], owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
 ) -> Iterator[Orphan | Skipped | Unmet]:
-    """Tell orphans from the rest, in the order of the sorted ``lines`` (``orphan_records``); files that are the table's, and its
-    version hint, are left out. ``location`` is the searched folder.
+    """Separate orphans from other files, in the order of the sorted ``lines`` (``orphan_records``); the table's own files and its
+    version hint are left out. ``location`` is the searched folder.
 
-    Raises OptionError in prefix-mismatch-mode error when a listed and a recorded location differ in scheme or authority only, and
+    Raises OptionError in prefix-mismatch-mode error if a listed and a recorded location differ only in scheme or authority, and
     UnsupportedError for metadata of another table.
     """
     identity = identity_under(io)
@@ -211,7 +211,7 @@ def find_orphans(
 def _unowned(
     info: FileInfo, meeting: Meeting, owned: Ownership, options: RemoveOrphanFilesOptions, location: str, identity: Identity
 ) -> Orphan | Skipped | None:
-    """What a file is that no recorded location names; None where nothing need be said of it."""
+    """The result for a file that no recorded location names; None if it is not reported."""
     reason = _reason_to_keep(info, owned, options, location)
     if reason is None and meeting.recorded:
         path = path_of(identity(info.location))
@@ -236,7 +236,7 @@ def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipp
 
 
 def _reason_to_keep(info: FileInfo, owned: Ownership, options: RemoveOrphanFilesOptions, location: str) -> str | None:
-    """Why a file that nothing refers to stays; None if it may go."""
+    """Why a file that nothing refers to stays; None if it may be removed."""
     name = info.location.rsplit("/", 1)[-1]
     if name in (_VERSION_HINT, f".{_VERSION_HINT}.crc"):
         return ""
@@ -250,7 +250,7 @@ def _reason_to_keep(info: FileInfo, owned: Ownership, options: RemoveOrphanFiles
 
 
 def _is_own(location: str) -> bool:
-    """Whether this package names files so, and hides them from others."""
+    """Whether the file has a name that this package uses to hide files from others."""
     return is_temporary(location) or is_ledger_file(location)
 
 
@@ -269,7 +269,7 @@ def _is_checksum_of_kept(location: str, reachable: Collection[str], identity: Ca
 
 
 def _mismatch(location: str, prefixes: Collection[tuple[str, str]], options: RemoveOrphanFilesOptions) -> str | None:
-    """A reason to keep a file whose path is recorded under another scheme or authority; None where it counts as an orphan."""
+    """Why a file stays whose path is recorded under another scheme or authority; None if it counts as an orphan."""
     found = _prefix_of(location)
     if any(_same_prefix(found, prefix, options) for prefix in prefixes):
         return ""

@@ -1,12 +1,12 @@
-"""What ``rewrite_data_files`` would do: which files, in which groups, into how many files, and why not the others.
+"""The plan of ``rewrite_data_files``: which files, in which groups, into how many files, and why not the others.
 
-Pure: a table's tasks and options in, a plan out; the dry run is this plan. Candidates are the reference implementation's (Java:
-BinPackRewriteFilePlanner): wrong size, many delete files, many deleted rows; and beyond it files that overlap others of their
-partition on the sort key (sort), and files of another partition spec where ``output-spec-id`` asks for one. How many bytes a
-group's files become is the caller's to estimate; without an estimate they stay what they are.
+Pure: a table's tasks and options in, a plan out; the dry run is this plan. Candidates are those of the reference implementation
+(Java: BinPackRewriteFilePlanner): wrong size, many delete files, many deleted rows. In addition: files that overlap others of their
+partition on the sort key (sort), and files of another partition spec if ``output-spec-id`` asks for one. The caller estimates the
+output size of a group's files; without an estimate it is the input size.
 
-The rule upheld: a plan converges. A group whose outputs would be candidates again, as many as its inputs, is left alone, and every
-file left alone has a reason.
+The rule: a plan converges. A group whose outputs would be candidates again, as many as its inputs, is not rewritten, and every
+file that is not rewritten has a reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table, spec_of
 
 MergedBytes = Callable[[Sequence[FileScanTask]], int]
-"""Estimates what the tasks of one group, of several output files, become when they are written together, in bytes."""
+"""Estimates the size, in bytes, of the tasks of one group with several output files when they are written together."""
 Entries = Sequence[FileScanTask]
 """The live entries of one file, which never go to different groups: almost always one."""
 _SIZE, _DELETES, _SPEC, _UNCLUSTERED, _ALL = "size", "deletes", "spec", "unclustered", "rewrite-all"
@@ -45,8 +45,8 @@ _SIZE, _DELETES, _SPEC, _UNCLUSTERED, _ALL = "size", "deletes", "spec", "unclust
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What the plan promises. ``expected_output_bytes`` count a group of one output file by what its input files hold, which is the
-    most it can become. ``deletes_applied`` are delete files that apply to files of the plan."""
+    """The estimates of the plan. ``expected_output_bytes`` count a group with one output file by the size of its input files, which
+    is the most it can become. ``deletes_applied`` are delete files that apply to files of the plan."""
 
     groups: int
     input_files: int
@@ -58,7 +58,8 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteDataFilesPlan:
-    """``tasks`` are all tasks of the branch, whatever WHERE selects: they decide which deletes dangle after the rewrite."""
+    """``tasks`` are all tasks of the branch, whatever WHERE selects: they determine which deletes are dangling after the
+    rewrite."""
 
     snapshot: Snapshot | None
     groups: tuple[FileGroup, ...]
@@ -118,7 +119,7 @@ def plan_rewrite_data_files(
         ref = None if branch == MAIN_BRANCH else branch
         tasks = tuple(plan(table, Scan(ref=ref)).tasks)
         if where is not None and where != ALWAYS_TRUE:
-            # Two plans, because a scan with a filter may leave out deletes of rows that the filter does not ask for.
+            # Two plans, because a scan with a filter may leave out deletes of rows that the filter does not match.
             wanted = frozenset(task.file_path for task in plan(table, Scan(ref=ref, where=where)).tasks)
     groups, skipped = group_tasks(
         tasks, options, metadata, order=order, output_spec_id=output_spec_id, wanted=wanted, merged_bytes=merged_bytes,
@@ -136,7 +137,7 @@ def plan_rewrite_data_files(
 
 
 def plan_id_of(table_uuid: str, snapshot: Snapshot | None, groups: Sequence[FileGroup]) -> str:
-    """A name for exactly this plan: the same table state and the same choice of files give the same id."""
+    """An id of exactly this plan: the same table state and the same selection of files give the same id."""
     digest = hashlib.sha256(f"{table_uuid}/{None if snapshot is None else snapshot.snapshot_id}".encode())
     for group in groups:
         digest.update(f"\n{group.group_id}/{group.strategy}/{group.target_file_size}/{group.output_spec_id}".encode())
@@ -156,7 +157,7 @@ def group_tasks(
     merged_bytes: MergedBytes | None = None,
     identity: Identity = location_identity,
 ) -> tuple[tuple[FileGroup, ...], tuple[Skipped, ...]]:
-    """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure but for ``merged_bytes``.
+    """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure, except for ``merged_bytes``.
 
     The entries of a file that is live several times are planned as one (``scan.live_entries``)."""
     planner = _Planner(options, metadata, order, output_spec_id, merged_bytes, identity)
@@ -201,13 +202,13 @@ class _Planner:
         self.skipped.extend(Skipped(task.file_path, reason) for task in tasks)
 
     def key_of(self, task: FileScanTask) -> tuple[Any, ...]:
-        """Files of one key may be rewritten together."""
+        """Files with the same key may be rewritten together."""
         if task.spec_id == self.output_spec_id:
             return partition_key(task.spec_id, task.data_file.partition)
         return task.spec_id, "any partition"
 
     def groups(self, files: Sequence[Entries], shares: Mapping[str, float]) -> list[FileGroup]:
-        """The groups that are worth it among the files of one partition, or of one other spec."""
+        """The groups worth rewriting among the files of one partition, or of one other spec."""
         unclustered = self._unclustered([task for entries in files for task in entries])
         causes: dict[str, str] = {}
         candidates = []
@@ -232,8 +233,8 @@ class _Planner:
         return found
 
     def _in_key_order(self, files: Sequence[Entries]) -> Sequence[Entries]:
-        """For a sort by the lowest key, files that do not tell it last. Groups are sorted apart, so files that overlap belong into
-        one: where groups are filled in the order of the scan, what they become overlaps again, in every run."""
+        """For a sort by the lowest key; files without known keys come last. Groups are sorted separately, so overlapping files
+        belong into one group: if groups are filled in the order of the scan, their outputs overlap again, in every run."""
         order, fields = self.order.sort_order, self.metadata.schema.fields_by_id
         if order is None:
             return files
@@ -261,7 +262,7 @@ class _Planner:
         return chosen
 
     def _whole_files(self, tasks: Sequence[FileScanTask], most: int) -> int:
-        """How many of the first ``most`` tasks may be taken (there are more) without parting the entries of one file."""
+        """How many of the first ``most`` tasks may be taken (there are more) without separating the entries of one file."""
         while most and self.identity(tasks[most - 1].file_path) == self.identity(tasks[most].file_path):
             most -= 1
         return most
@@ -292,7 +293,7 @@ class _Planner:
         return None, f"its {size} bytes are within {sizes.min_file_size_bytes} to {sizes.max_file_size_bytes}{deletes}"
 
     def _refusal(self, group: FileGroup, causes: Mapping[str, str]) -> str:
-        """Why a group of candidates is not rewritten; empty where it is."""
+        """Why a group of candidates is not rewritten; empty if it is."""
         kinds = {causes[task.file_path] for task in group.tasks}
         if kinds & {_ALL, _DELETES, _SPEC}:
             return ""

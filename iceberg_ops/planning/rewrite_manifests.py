@@ -1,9 +1,9 @@
-"""Which manifests ``rewrite_manifests`` would rewrite, and why.
+"""The plan of ``rewrite_manifests``: which manifests it would rewrite, and why.
 
-Data and delete manifests of one partition spec are looked at apart. They are worth it when several are far below the target size,
-when one is far above it, or when they overlap on the partition fields they are to be clustered by, so that a scan of one partition
-opens many. The reference implementation rewrites whenever there is more than one manifest, so it never comes to rest; here the
-outputs of a rewrite are never candidates again.
+Data and delete manifests of one partition spec are handled separately. They are rewritten if several are far below the target size,
+if one is far above it, or if they overlap on the partition fields of the clustering, so that a scan of one partition opens many.
+The reference implementation rewrites if there is more than one manifest, so it never ends; here the outputs of a rewrite are never
+candidates again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 
 _SMALL, _LARGE = 0.5, 2.0
-"""Shares of the target size outside which a manifest is worth rewriting; a writer's outputs are between them, but for the last."""
+"""Shares of the target size outside which a manifest is worth rewriting; a writer's outputs are inside, except the last one."""
 _COARSE = 128 * 1024
-"""How far beyond the target a writer's output may be, however small the target is: a manifest ends with a block of 64 kB (before
+"""How far a writer's output may exceed the target, however small the target is: a manifest ends with a block of 64 kB (before
 compression), and its header holds the schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestGroup:
-    """Manifests of one content to be rewritten together; ``reason`` says why."""
+    """Manifests of one content that are rewritten together; ``reason`` says why."""
 
     content: ManifestContent
     manifests: tuple[ManifestFile, ...]
@@ -52,11 +52,11 @@ class RewriteManifestsPlan:
     cluster_by: tuple[int, ...]
     groups: tuple[ManifestGroup, ...]
     kept: tuple[tuple[str, str], ...]
-    """Manifests left alone, with the reason."""
+    """Manifests that are not rewritten, with the reason."""
 
 
 def plan_rewrite_manifests(table: Table, options: RewriteManifestsOptions, branch: str = MAIN_BRANCH) -> RewriteManifestsPlan:
-    """Raises OptionError: no such spec, or a ``sort-by`` name that is none of its fields."""
+    """Raises OptionError for an unknown spec, or a ``sort-by`` name that is not one of its fields."""
     metadata = table.metadata
     spec_id = metadata.default_spec_id if options.spec_id is None else options.spec_id
     if spec_id not in metadata.specs_by_id:
@@ -100,7 +100,7 @@ def cluster_positions(spec: PartitionSpec, names: Sequence[str]) -> tuple[int, .
 def reason_to_rewrite(
     manifests: Sequence[ManifestFile], target: int, cluster_by: Sequence[int], types: Sequence[IcebergType]
 ) -> str:
-    """Why these manifests should be rewritten; empty where they should not."""
+    """Why these manifests should be rewritten; empty if they should not."""
     small = [m for m in manifests if m.manifest_length < _SMALL * target]
     large = [m for m in manifests if m.manifest_length > max(_LARGE * target, target + _COARSE) and _live_files(m) != 1]
     if len(small) > 1:
@@ -114,14 +114,14 @@ def reason_to_rewrite(
 
 
 def _live_files(manifest: ManifestFile) -> int | None:
-    """None: the list does not say."""
+    """None if the list does not record it."""
     if manifest.added_files_count is None or manifest.existing_files_count is None:
         return None
     return manifest.added_files_count + manifest.existing_files_count
 
 
 def _overlapping(manifests: Sequence[ManifestFile], position: int, type_: IcebergType) -> int:
-    """How many manifests share the inside of their range of one partition field with another."""
+    """How many manifests overlap another one inside their range of one partition field."""
     ranges = sorted(found for m in manifests if (found := _range(m, position, type_)) is not None)
     hit: set[int] = set()
     highest: tuple[Any, int] | None = None

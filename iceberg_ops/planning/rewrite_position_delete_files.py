@@ -1,12 +1,12 @@
-"""Which position delete files would be rewritten, and why.
+"""The plan of ``rewrite_position_delete_files``: which files it would rewrite, and why.
 
-Position deletes of one partition make a group. In v2 a group is worth it when it has at least ``min-input-files`` files of the
-wrong size, or fills more than one target file; but with one delete file per data file (``write.delete.granularity`` = file) only
-if some data file has several, or if files name data files that are gone: otherwise it would come out the same. In v3 every position
-delete file that is no deletion vector is due, because new ones are not allowed there.
+Position deletes of one partition make a group. In v2 a group is rewritten if it has at least ``min-input-files`` files of the
+wrong size, or fills more than one target file. But with one delete file per data file (``write.delete.granularity`` = file) it is
+rewritten only if some data file has several, or if files name data files that are gone: otherwise the result would be the same. In
+v3 every position delete file that is not a deletion vector is rewritten, because new ones are not allowed there.
 
-Deletion vectors are left alone: there is one per data file already. So are deletes of a data file that is live several times where
-not all of its entries have the same deletes: rewritten, they could reach the others.
+Deletion vectors are not rewritten: there is already one per data file. Nor are deletes of a data file that is live several times if
+its entries do not all have the same deletes: after a rewrite they could reach the other entries.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _groups_of(
         else:
             skipped.append(Skipped(delete.file_path, f"its {size} bytes are within the limits"))
     groups = []
-    # A data file may have one deletion vector only, so what becomes vectors is never cut into several groups.
+    # A data file may have only one deletion vector, so a group that becomes vectors is never cut.
     most_bytes, most_files = (
         (NO_LIMIT, NO_LIMIT) if convert else (sizes.max_file_group_size_bytes, sizes.max_file_group_input_files)
     )

@@ -1,6 +1,6 @@
-"""The order a rewrite puts rows in: the table's sort order, an order given as SQL text, z-order or Hilbert order of columns.
+"""The row order of a rewrite: the table's sort order, an order given as SQL text, z-order or Hilbert order of columns.
 
-The text is Iceberg's procedure syntax: ``id DESC NULLS FIRST, category``, ``bucket(16, id)``, ``zorder(a, b)``; and beyond it
+The text is Iceberg's procedure syntax: ``id DESC NULLS FIRST, category``, ``bucket(16, id)``, ``zorder(a, b)``; and in addition
 ``hilbert(a, b)``. An order equal to one of the table's gets that order's id, so that files record it; any other is recorded as
 unsorted.
 """
@@ -21,7 +21,7 @@ from iceberg_ops.spec.validity import check_source
 
 _CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _QUOTED = "(?>`(?:[^`]|``)+`)"
-"""A name in back quotes; ```` `` ```` in it is one."""
+"""A name in back quotes; ```` `` ```` in it is one back quote."""
 _ARGUMENTS = rf"(?:{_QUOTED}|[^()`])*"
 _TERM = re.compile(
     rf"\s*(?P<term>(?:{_QUOTED}|\w+)(?:\.(?:{_QUOTED}|\w+))*(?:\s*\({_ARGUMENTS}\))?)"
@@ -35,8 +35,8 @@ _PERIODS = {"years": "year", "months": "month", "days": "day", "date": "day", "h
 
 @dataclass(frozen=True, slots=True)
 class RewriteOrder:
-    """``strategy`` is binpack, sort, zorder or hilbert (both of ``zorder_columns``). ``sort_order_id`` is what new files
-    record; 0: the order is not the table's."""
+    """``strategy`` is binpack, sort, zorder or hilbert (the last two use ``zorder_columns``). New files record ``sort_order_id``;
+    0: the order is not the table's."""
 
     strategy: str
     sort_order: SortOrder | None = None
@@ -45,7 +45,7 @@ class RewriteOrder:
 
 
 def rewrite_order(options: RewriteDataFilesOptions, metadata: TableMetadata) -> RewriteOrder:
-    """The order that options ask for. Raises OptionError: no such column, no order at all, or an order that does not parse."""
+    """The order of the options. Raises OptionError for an unknown column, no order at all, or an order that does not parse."""
     if options.strategy == "binpack":
         return RewriteOrder("binpack")
     if options.sort_order is None:

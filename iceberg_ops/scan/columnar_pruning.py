@@ -1,9 +1,8 @@
-"""Pruning a whole manifest at once: a filter on columns of statistics instead of on one file after another.
+"""Prunes a whole manifest at once: a filter on columns of statistics instead of on one file after another.
 
 Every file gets one of three answers: it cannot match, it may match, or the columns do not decide (a bound is missing, has another
-width, belongs to a type that is compared one by one). The undecided are left to ``iceberg_ops.expressions.evaluators``, so both
-paths give
-the same files; this one only has to be right where it answers. Rows are the manifest's entries in file order.
+width, or has a type that must be compared one by one). ``iceberg_ops.expressions.evaluators`` decides the last ones, so both
+paths select the same files; this one only has to be right where it answers. Rows are the manifest's entries in file order.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Verdicts = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]
 
 NO, UNDECIDED, MAYBE = 0, 1, 2
-"""And is the smaller of two verdicts, or the greater."""
+"""And takes the smaller of two verdicts, Or the greater."""
 
 _WHOLE = {
     "int": ("<i4",), "date": ("<i4",), "long": ("<i8", "<i4"), "time": ("<i8",),
@@ -38,7 +37,7 @@ _WIDEST_WHOLE = 2**63
 
 
 def kept_entries(columns: EntryColumns, judge: SpecFilter) -> list[ManifestEntry]:
-    """The live entries that ``judge`` keeps, in file order; of deletes those whose partition it keeps."""
+    """The live entries that ``judge`` keeps, in file order; deletes are kept by their partition."""
     return columns.entries(kept_rows(columns, judge))
 
 
@@ -61,7 +60,7 @@ def kept_rows(columns: EntryColumns, judge: SpecFilter) -> list[int] | None:
 
 
 def verdicts(columns: EntryColumns, bound: Expression) -> Verdicts:
-    """One verdict per entry on ``bound`` (without Not), by column metrics."""
+    """One verdict per entry for ``bound`` (without Not), by column metrics."""
     if isinstance(bound, And):
         return np.minimum(verdicts(columns, bound.left), verdicts(columns, bound.right))
     if isinstance(bound, Or):
@@ -75,7 +74,7 @@ def verdicts(columns: EntryColumns, bound: Expression) -> Verdicts:
 
 
 def keeps_partitions(columns: EntryColumns, judge: SpecFilter, live: Mask, *, with_residual: bool) -> Mask:
-    """Which live entries lie in a partition that may match; each distinct partition is asked once."""
+    """Which live entries are in a partition that may match; each distinct partition is tested once."""
     codes = columns.partition_codes()
     rows = np.flatnonzero(live)
     _, first, inverse = np.unique(codes[rows], return_index=True, return_inverse=True)
@@ -120,7 +119,7 @@ def _numeric(columns: EntryColumns, leaf: BoundPredicate, forms: tuple[str, ...]
     high, high_known = _decoded(*columns.bounds(leaf.field_id, upper=True), forms)
     known = low_known & high_known
     if floating:
-        # A NaN may lie above every bound unless its count says that there is none.
+        # A NaN may lie above every bound unless its count is known to be 0.
         known &= (columns.counts("nan_value_counts", leaf.field_id) == 0) & ~np.isnan(low) & ~np.isnan(high)
     with np.errstate(invalid="ignore"):
         may = test(low, high, leaf.literals) | (low > high)
@@ -132,7 +131,7 @@ def _comparable(value: Any, floating: bool) -> bool:
 
 
 def _decoded(walk: Walk, bounds: Column, forms: tuple[str, ...]) -> tuple[npt.NDArray[Any], Mask]:
-    """Bounds as numbers, and which of them are known; none where they are not all of one width."""
+    """Bounds as numbers, and which of them are known; none if they do not all have the same width."""
     assert bounds.present is not None
     rows, known = len(bounds.present), bounds.present
     if bounds.starts is None or bounds.lengths is None:

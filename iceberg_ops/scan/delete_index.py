@@ -4,9 +4,9 @@ The rules are the spec's "Scan Planning": a position delete applies at the same 
 delete only at a later one, and a deletion vector replaces position deletes for its file. Partition and spec id must agree
 unless an equality delete is global (written under a spec without partition fields).
 
-Reading delete files is not done here (see iceberg_ops.data), nor is comparing column bounds (``delete_overlap``). When bounds are
-missing a delete is assumed to apply: reading one file too many is slow, missing one is wrong data. Paths are compared by identity
-(``iceberg_ops.io.locations``), because writers of one table spell them differently.
+Reading delete files is not done here (see iceberg_ops.data), nor is comparing column bounds (``delete_overlap``). If bounds are
+missing, a delete is assumed to apply: reading one file too many is slow, missing one gives wrong data. Paths are compared by
+identity (``iceberg_ops.io.locations``), because writers of one table spell them differently.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DATA_FILE_ENDINGS = tuple(f".{form.value}" for form in FileFormat)
 
 
 def path_bounds(delete: DataFile) -> tuple[str | None, str | None]:
-    """Lower and upper bound of the data file paths that a position delete file names; None where not recorded."""
+    """Lower and upper bound of the data file paths that a position delete file names; None if not recorded."""
     return _text(delete.lower_bounds), _text(delete.upper_bounds)
 
 
@@ -44,10 +44,10 @@ def _text(bounds: Mapping[int, bytes] | None) -> str | None:
 
 
 def scoped_path(delete: DataFile) -> str | None:
-    """The one data file, as recorded, whose rows a delete can remove; None where it may be several (Java: isFileScoped).
+    """The one data file, as recorded, whose rows a delete can remove; None if it may be several (Java: isFileScoped).
 
-    Equal path bounds name one file only where they are a whole path: a bound may have been cut without being rounded up, so one
-    that does not end as data files do is taken for a prefix."""
+    Equal path bounds name one file only if they are a complete path: a bound may have been cut without being rounded up, so one
+    that does not end like a data file name counts as a prefix."""
     if delete.content is not FileContent.POSITION_DELETES:
         return None
     if delete.referenced_data_file is not None:
@@ -59,7 +59,8 @@ def scoped_path(delete: DataFile) -> str | None:
 class DeleteIndex:
     """The live deletes of one snapshot, looked up by data file.
 
-    ``specs_by_id`` tells global equality deletes; ``fields_by_id`` (fields of every schema) the types of bounds. Building raises
+    ``specs_by_id`` identifies global equality deletes; ``fields_by_id`` (fields of every schema) gives the types of bounds.
+    Building raises
     CorruptTableError for a deletion vector without its data file and for two vectors of one data file.
     """
 
@@ -140,8 +141,8 @@ class DeleteIndex:
     def _may_name(self, delete: DataFile, path: str) -> bool:
         """Whether a position delete's path bounds admit ``path``.
 
-        Bounds are texts, and one file may be written as several. So they say something only of a data file in the folder that both
-        bounds share, written alike, and where no name below that folder can begin with a dot or a slash (``./f``, ``//f``)."""
+        Bounds are texts, and one file may have several spellings. So they only exclude a data file in the folder that both bounds
+        share, with the same spelling, and only if no name below that folder can begin with a dot or a slash (``./f``, ``//f``)."""
         lower, upper = path_bounds(delete)
         if lower is None or upper is None:
             return True

@@ -1,8 +1,8 @@
-"""Whether column bounds let an equality delete file match any row of a data file.
+"""Decides from column bounds whether an equality delete file can match any row of a data file.
 
 An equality delete removes rows whose values equal one of its rows in all ``equality_ids`` columns, null equal to null and NaN to
-NaN (spec: "Equality Delete Files"). So two files that share no value of one of these columns cannot meet. Whatever is unknown
-(missing counts or bounds, a column of an unknown type) counts as a possible match. Rows that a count of values leaves out may be
+NaN (spec: "Equality Delete Files"). So two files that share no value of one of these columns cannot match. Anything unknown
+(missing counts or bounds, a column of an unknown type) counts as a possible match. Rows that are missing in a value count may be
 null: some writers do not count the rows of a nested column whose parent is null.
 """
 
@@ -23,7 +23,7 @@ _ORDERED = frozenset(
         "string", "binary", "fixed", "boolean",
     }
 )  # fmt: skip
-"""Types whose recorded bounds every writer orders alike; uuid is not one of them (TYPE-35)."""
+"""Types whose recorded bounds every writer orders in the same way; uuid is not one of them (TYPE-35)."""
 
 
 def may_hold_deleted_rows(data: DataFile, delete: DataFile, fields_by_id: Mapping[int, NestedField]) -> bool:

@@ -1,8 +1,8 @@
-"""Files whose columns had other types than the ones that a filter compares.
+"""Detects files whose columns had other types than the ones that a filter compares.
 
-Another engine may replace a table (CREATE OR REPLACE TABLE) and leave its branches: a column of a former one's name gets its id,
-whatever its type. Bounds and partition values do not say of which type they are. Compared as values of the present one they leave
-out files that match, and a delete would drop files that do not.
+Another engine may replace a table (CREATE OR REPLACE TABLE) and leave its branches: a new column gets the id of the former one with
+its name, whatever its type. Bounds and partition values do not record their type. Compared as values of the current type they would
+exclude files that match, and a delete would drop files that do not match.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from iceberg_ops.table.table import Table
 
 
 class FormerTypes:
-    """The types that the columns ``compared`` (field ids) of a table have had and that are none of theirs now."""
+    """The former types of the columns ``compared`` (field ids) that differ from their current types."""
 
     def __init__(self, table: Table, compared: Collection[int]) -> None:
         self._table, self._compared = table, compared
 
     def forbid(self, manifest: ManifestFile) -> None:
-        """Prevents that a filter judges files of these types. Files count that the manifest's own snapshot added, and others that
-        it carries on as far as their snapshots are still there. Raises FormerColumnsError, CorruptTableError."""
+        """Prevents a filter from judging files with these types. It checks files that the manifest's own snapshot added, and files
+        of other snapshots as far as those still exist. Raises FormerColumnsError, CorruptTableError."""
         if not self._schemas:
             return
         written = schema_of_maker(self._table, manifest)

@@ -1,9 +1,9 @@
-"""What changed between two snapshots, as tasks: appended files, or a changelog of added and removed rows.
+"""The changes between two snapshots, as tasks: appended files, or a changelog of added and removed rows.
 
 A range of snapshots is ``(from, to]`` along the parents of ``to``; ``from`` None means from the beginning. ``replace`` snapshots
-change files and no rows, so they are left out (SNAP-20). Deletes are part of the changelog, unlike in Iceberg Java: a file whose
+change files and no rows, so they are left out (SNAP-20). Unlike in Iceberg Java, deletes are part of the changelog: a file whose
 deletes changed appears with the deletes before and after, and its removed rows are those live before and not after. Rows that a
-copy-on-write rewrite carried over appear as removed and as added; telling them apart needs their values (``iceberg_ops.data.
+copy-on-write rewrite carried over appear as removed and as added; their values are needed to detect them (``iceberg_ops.data.
 changelog``).
 """
 
@@ -29,7 +29,7 @@ from iceberg_ops.table.table import Table
 
 
 class ChangeKind(str, Enum):
-    """What a changelog task stands for."""
+    """The kind of change in a changelog task."""
 
     ADDED_FILE = "added-file"
     REMOVED_FILE = "removed-file"
@@ -41,7 +41,7 @@ class ChangelogTask:
     """Rows that one snapshot added or removed. ``ordinal`` counts snapshots from 0, oldest first.
 
     ADDED_FILE: the live rows of ``task`` were added. REMOVED_FILE: they were removed. CHANGED_DELETES: rows live under
-    ``task.deletes`` and not under ``deletes_after`` were removed; those the other way round were added.
+    ``task.deletes`` and not under ``deletes_after`` were removed; in the opposite case they were added.
     """
 
     kind: ChangeKind
@@ -54,7 +54,7 @@ class ChangelogTask:
 def snapshots_between(table: Table, from_snapshot_id: int | None, to_snapshot_id: int | None = None) -> list[Snapshot]:
     """The snapshots in ``(from, to]``, oldest first; ``to`` None is the current one.
 
-    Raises NoSuchSnapshotError where ``from`` is no ancestor of ``to``, or history between them has been expired.
+    Raises NoSuchSnapshotError if ``from`` is not an ancestor of ``to``, or if history between them has expired.
     """
     metadata = table.metadata
     to = metadata.current_snapshot_id if to_snapshot_id is None else metadata.snapshot(to_snapshot_id).snapshot_id
@@ -63,7 +63,7 @@ def snapshots_between(table: Table, from_snapshot_id: int | None, to_snapshot_id
         if snapshot.snapshot_id == from_snapshot_id:
             return found[::-1]
         found.append(snapshot)
-    # A start that has been expired itself is fine as long as everything after it is there.
+    # A start that has itself expired is valid as long as everything after it exists.
     if (found and found[-1].parent_snapshot_id == from_snapshot_id) or from_snapshot_id is None:
         return found[::-1]
     if to is None:
@@ -94,7 +94,7 @@ def plan_changelog(
     schema: Schema | None = None,
 ) -> list[ChangelogTask]:
     """Everything the snapshots of the range added and removed, oldest first. ``where`` (bound to ``schema``, None: the current
-    one) chooses files, and rows by residuals. Raises NoSuchSnapshotError where history that is needed has been expired."""
+    one) selects files, and rows by residuals. Raises NoSuchSnapshotError if needed history has expired."""
     table = as_it_was(table, schema or table.schema)
     filters = SpecFilters(bind(schema or table.schema, where), table)
     chosen = [s for s in snapshots_between(table, from_snapshot_id, to_snapshot_id) if s.operation != SnapshotOperation.REPLACE]
@@ -105,8 +105,8 @@ def plan_changelog(
 
 
 def _changes(table: Table, snapshot: Snapshot, ordinal: int, filters: SpecFilters) -> Iterator[ChangelogTask]:
-    """Files and deletes compared with the parent's, whatever the entries' statuses say: not every writer keeps removed files as
-    DELETED entries."""
+    """Compares files and deletes with the parent's, whatever the statuses of the entries are: not every writer keeps removed files
+    as DELETED entries."""
     old, new = manifests_of(table, _parent_of(table, snapshot)), manifests_of(table, snapshot)
     before, after = delete_index(table, old, filters), delete_index(table, new, filters)
     only_old, only_new = _live_entries(table, _only_in(old, new), filters), _live_entries(table, _only_in(new, old), filters)
@@ -144,8 +144,8 @@ def _live_entries(table: Table, manifests: Iterable[ManifestFile], filters: Spec
 
 
 def _without(these: Iterable[ManifestEntry], others: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """``these``, less each of ``others`` once: a path that is live twice has its rows twice, and the deletes that apply to an entry
-    depend on its data sequence number."""
+    """``these``, with each of ``others`` removed once: the rows of a path that is live twice exist twice, and the deletes that
+    apply to an entry depend on its data sequence number."""
     left = Counter((e.data_file.file_path, e.sequence_number or 0) for e in others)
     kept = []
     for entry in these:
@@ -166,7 +166,7 @@ def _is_change_of(entry: ManifestEntry, snapshot: Snapshot) -> bool:
 
 
 def _changed(table: Table, snapshot: Snapshot, filters: SpecFilters) -> Iterator[ManifestEntry]:
-    """Data files that the snapshot itself added or removed, as its own manifests say."""
+    """Data files that the snapshot itself added or removed, by its own manifests."""
     for manifest in manifests_of(table, snapshot):
         if manifest.content is not ManifestContent.DATA or manifest.added_snapshot_id != snapshot.snapshot_id:
             continue
@@ -183,5 +183,5 @@ def _task(entry: ManifestEntry, deletes: tuple[DeleteFile, ...], filters: SpecFi
 
 
 def with_deletes_after(change: ChangelogTask) -> FileScanTask:
-    """The task that reads what a CHANGED_DELETES task left alive."""
+    """The task that reads the rows that a CHANGED_DELETES task left alive."""
     return replace(change.task, deletes=change.deletes_after)

@@ -1,9 +1,10 @@
 """Files that several live entries of one snapshot refer to.
 
-A folder that was imported twice is live twice, and its rows count once for each entry. The entries may differ in data sequence
-number, and so in the deletes that apply to them, in row ids and even in partition. A commit removes a file by its location, and a
-delete by position names it by its location: both reach every entry. So a plan that replaces a file, or deletes rows of it by
-position, accounts for all of its entries; what cannot be done for all of them alike is left alone or refused.
+The files of a folder that was imported twice are live twice, and their rows count once for each entry. The entries may differ in
+data sequence number, and so in the deletes that apply to them, in row ids and even in partition. A commit removes a file by its
+location, and a position delete names it by its location: both reach every entry. So a plan that replaces a file, or deletes rows of
+it by position, includes all of its entries; if that is not possible for all of them in the same way, the plan leaves the file out
+or is refused.
 
 Locations are compared by identity (``iceberg_ops.io.locations``): two spellings are one file.
 """
@@ -22,7 +23,7 @@ DeleteKey = tuple[str, int | None]
 
 
 def delete_key(delete: DeleteFile) -> DeleteKey:
-    """What tells two delete files apart: several DVs share a path."""
+    """The identity of a delete file: several DVs share a path."""
     return delete.file_path, delete.data_file.content_offset
 
 
@@ -42,7 +43,7 @@ def live_several_times(tasks: Iterable[FileScanTask], identity: Identity) -> lis
 def with_other_entries(
     chosen: Sequence[tuple[FileScanTask, T]], tasks: Iterable[FileScanTask], identity: Identity, nothing: T
 ) -> list[tuple[FileScanTask, T]]:
-    """``chosen`` and, with ``nothing``, the other entries among ``tasks`` of the files that it names."""
+    """``chosen``, and the other entries among ``tasks`` of the files that it names, paired with ``nothing``."""
     named = {identity(task.file_path) for task, _ in chosen}
     taken = {id(task) for task, _ in chosen}
     several = live_several_times((task for task in tasks if identity(task.file_path) in named), identity)
@@ -56,14 +57,14 @@ def have_the_same_deletes(entries: Sequence[FileScanTask]) -> bool:
 
 
 def are_in_one_partition(entries: Sequence[FileScanTask]) -> bool:
-    """Whether all entries of a file are in one partition of one spec. A delete by position reaches the entries of its own partition
-    only, and some engines apply it by location alone."""
+    """Whether all entries of a file are in one partition of one spec. A position delete reaches only the entries of its own
+    partition, and some engines apply it by location alone."""
     return len({partition_key(task.spec_id, task.data_file.partition) for task in entries}) == 1
 
 
 def unevenly_applied(tasks: Iterable[FileScanTask], identity: Identity) -> set[DeleteKey]:
     """Keys of the deletes that apply to a file whose entries do not all have the same deletes, or are not all in one partition:
-    rewritten as deletes by position, they would reach other rows than they reach now."""
+    rewritten as position deletes, they would reach other rows than now."""
     several = live_several_times(tasks, identity)
     uneven = (entries for entries in several if not (have_the_same_deletes(entries) and are_in_one_partition(entries)))
     return {delete_key(d) for entries in uneven for task in entries for d in task.deletes}

@@ -1,7 +1,7 @@
-"""Which data files a scan reads, each with the deletes that apply to it and the filter left over.
+"""Plans a scan: which data files it reads, each with the deletes that apply to it and the residual filter.
 
 The order of pruning is the spec's ("Scan Planning"): manifests by partition summaries, entries by partition, files by column
-metrics. All of it is inclusive; the residual that a task carries decides row by row. Deletes are attached by ``delete_index``.
+metrics. All of it is inclusive; the residual of a task decides row by row. ``delete_index`` attaches the deletes.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ DECODING_THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What to read: one of ``snapshot_id``, ``ref`` and ``as_of_ms`` (none: the current state), and the rows where ``where`` is
-    true.
+    """The input of a scan: one of ``snapshot_id``, ``ref`` and ``as_of_ms`` (none: the current state), and the rows for which
+    ``where`` is true.
 
-    With ``ignore_residuals`` files are chosen by ``where`` but read whole, which is what a rewrite wants.
+    With ``ignore_residuals`` files are selected by ``where`` but read as a whole; rewrites need this.
     """
 
     snapshot_id: int | None = None
@@ -54,7 +54,7 @@ class Scan:
 
     @classmethod
     def of_branch(cls, branch: str, where: Expression = ALWAYS_TRUE) -> Scan:
-        """What a job on ``branch`` reads: of main the current state, which an empty table has, too."""
+        """The scan of a job on ``branch``: for main the current state, which also exists for an empty table."""
         return cls(ref=None if branch == MAIN_BRANCH else branch, where=where)
 
 
@@ -135,15 +135,15 @@ def _kept_files(table: Table, manifest: ManifestFile, judge: SpecFilter) -> _Kep
 
 
 def _residuals(files: list[DataFile], filters: SpecFilters) -> Iterator[Expression]:
-    """Files of one partition mostly follow each other."""
+    """Files of one partition are mostly next to each other."""
     for spec_id, run in groupby(files, key=attrgetter("spec_id")):
         yield from filters.of(spec_id).residuals([f.partition for f in run])
 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Planning makes many objects and no garbage cycles: collections meanwhile find nothing and take a third of the time. Nor does
-    one find anything right after, so what was made counts as old at once."""
+    """Planning creates many objects and no reference cycles: garbage collections meanwhile find nothing and take a third of the
+    time. One right after would find nothing either, so the new objects are frozen at once."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -159,8 +159,8 @@ def _collector_paused() -> Iterator[None]:
 def matching_entries(
     table: Table, manifests: Iterable[ManifestFile], content: ManifestContent, filters: SpecFilters
 ) -> Iterator[ManifestEntry]:
-    """Live entries of one content that may hold (or delete) matching rows, in manifest order. Deletes are judged by partition
-    only."""
+    """Live entries of one content that may hold (or delete) matching rows, in manifest order. Deletes are selected only by
+    partition."""
     for found in _of_each(manifests, content, filters, lambda m, judge: manifest_entries(table, m, judge)):
         yield from found
 
@@ -168,19 +168,19 @@ def matching_entries(
 def _of_each(
     manifests: Iterable[ManifestFile], content: ManifestContent, filters: SpecFilters, read: Callable[[ManifestFile, SpecFilter], T]
 ) -> Iterator[T]:
-    """What ``read`` gives for each manifest of that content that the filters keep, in the manifests' order."""
+    """The result of ``read`` for each manifest of that content that the filters keep, in the manifests' order."""
     judged = ((m, filters.of_manifest(m)) for m in manifests if m.content is content and m.has_live_files)
     chosen = [(m, judge) for m, judge in judged if judge.keeps_manifest(m)]
     if len(chosen) < 2:
         yield from (read(m, judge) for m, judge in chosen)
         return
-    # Decompressing and most of decoding leave the interpreter's lock alone, so threads help.
+    # Decompression and most of decoding release the interpreter's lock, so threads help.
     with ThreadPoolExecutor(DECODING_THREADS) as pool:
         yield from pool.map(lambda pair: read(*pair), chosen)
 
 
 def manifest_entries(table: Table, manifest: ManifestFile, judge: SpecFilter) -> list[ManifestEntry]:
-    """The live entries of one manifest that the filter keeps: by whole columns where the manifest can be read so."""
+    """The live entries of one manifest that the filter keeps: by whole columns if the manifest can be read so."""
     columns = columns_of(table, manifest)
     if columns is not None:
         from iceberg_ops.scan.columnar_pruning import kept_entries  # noqa: PLC0415 - NumPy is loaded for columns only

@@ -1,4 +1,4 @@
-"""Which snapshot a scan reads, and with which schema.
+"""Chooses the snapshot and the schema of a scan.
 
 A snapshot id, a tag and a time are read with the schema that snapshot recorded; a branch, ``main`` included, with the table's
 current schema (spec: "Point in Time Reads", SCHEMA-14; Iceberg Java does the same). A time is looked up in the snapshot log, not
@@ -20,7 +20,7 @@ def choose_snapshot(
 ) -> tuple[Snapshot | None, Schema]:
     """The snapshot and the schema to read it with; no snapshot for an empty table. At most one of the three may be given.
 
-    Raises NoSuchSnapshotError for an unknown id or ref or a time before the log begins, CorruptTableError where a ref or the log
+    Raises NoSuchSnapshotError for an unknown id or ref or a time before the log begins, CorruptTableError if a ref or the log
     names a snapshot that the metadata does not have, OptionError for two choices at once.
     """
     if sum(choice is not None for choice in (snapshot_id, ref, as_of_ms)) > 1:

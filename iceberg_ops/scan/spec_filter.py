@@ -1,8 +1,7 @@
-"""A scan's filter seen through one partition spec: what it says about manifests, partitions and files.
+"""A scan's filter for one partition spec: it selects manifests, partitions and files.
 
-Each manifest is judged with the spec it was written under, never with the table's current one (PART-11). Everything here is
-inclusive:
-whatever may hold a matching row stays.
+Each manifest is tested with the spec it was written with, never with the table's current one (PART-11). Everything here is
+inclusive: whatever may hold a matching row stays.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class SpecFilter:
         return any(f.type.name not in _EQUAL_IS_SAME for f in self.partition_type.fields if isinstance(f.type, PrimitiveType))
 
     def keeps_manifest(self, manifest: ManifestFile) -> bool:
-        """Judged by the manifest's partition summaries."""
+        """Tested by the manifest's partition summaries."""
         return self.is_trivial or manifest_may_match(self.projected, manifest, self.partition_type)
 
     def keeps_partition(self, partition: tuple[Any, ...]) -> bool:
@@ -78,7 +77,7 @@ class SpecFilter:
         return self.is_trivial or metrics_may_match(self.bound, file)
 
     def residual(self, partition: tuple[Any, ...]) -> Expression:
-        """What of the filter the partition does not decide."""
+        """The part of the filter that the partition does not decide."""
         if self.is_trivial:
             return ALWAYS_TRUE
         key = partition_key(self.spec.spec_id, partition) if self._has_floats else partition
@@ -97,12 +96,12 @@ class SpecFilter:
         return map(known.__getitem__, partitions)
 
     def keeps(self, file: DataFile) -> bool:
-        """Whether the file's partition and metrics leave room for a matching row."""
+        """Whether the file may hold a matching row, by its partition and metrics."""
         return self.keeps_partition(file.partition) and self.residual(file.partition) != ALWAYS_FALSE and self.keeps_metrics(file)
 
 
 class SpecFilters:
-    """The filters of one scan, one per partition spec, made when first asked for."""
+    """The filters of one scan, one per partition spec, created on first use."""
 
     def __init__(self, bound: Expression, table: Table) -> None:
         self.bound = bound
@@ -111,7 +110,7 @@ class SpecFilters:
         self._filters: dict[int, SpecFilter] = {}
 
     def of_manifest(self, manifest: ManifestFile) -> SpecFilter:
-        """The filter of a manifest's spec. Raises FormerColumnsError where it cannot judge the manifest's files."""
+        """The filter of a manifest's spec. Raises FormerColumnsError if it cannot judge the manifest's files."""
         self._former.forbid(manifest)
         return self.of(manifest.partition_spec_id)
 
@@ -131,7 +130,7 @@ class SpecFilters:
 
 
 def moved_dates(metadata: TableMetadata, spec: PartitionSpec) -> list[PartitionField]:
-    """Partition fields whose older files may have been placed by a date, where the column holds timestamps now: another writer
-    promoted it, and bucket and identity of the two differ. Whole numbers under truncate are the projection's own case."""
+    """Partition fields whose older files may have been placed by a date although the column now holds timestamps: another writer
+    promoted it, and bucket and identity of the two differ. The projection itself handles integers under truncate."""
     moved = moved_by_promotion(metadata.schemas, metadata.schema, [spec], metadata.format_version)
     return [m.field for m in moved if m.old == DATE]

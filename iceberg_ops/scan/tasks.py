@@ -1,10 +1,10 @@
-"""What a scan hands to readers: one data file with the deletes that apply to it and the filter that is left.
+"""The input of readers: one data file with the deletes that apply to it and the residual filter.
 
-Tasks are values that travel: to worker processes and Spark executors as JSON (`task_to_json`), never as live objects. Finding the
-files is in ``planning``, matching deletes in ``delete_index``; reading is iceberg_ops.data's.
+Tasks are values that travel: to worker processes and Spark executors as JSON (`task_to_json`), never as live objects. ``planning``
+finds the files, ``delete_index`` matches deletes, iceberg_ops.data reads.
 
-Rule: a task says everything a reader needs beside schema and specs; a row of the file is in the scan exactly if no delete of the
-task removes it and the residual is true for it (spec: "Scan Planning").
+The rule: a task holds everything a reader needs besides schema and specs. A row of the file is in the scan exactly if no delete of
+the task removes it and the residual is true for it (spec: "Scan Planning").
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class DeleteFile:
 class FileScanTask:
     """One data file, or the part of it whose row groups start in ``[start, start + length)`` bytes (``length`` None: to the end).
 
-    ``sequence_number`` is the data sequence number. ``deletes`` are those that may remove rows of this file. ``residual`` is what
-    remains to be tested row by row: an unbound or bound expression over the table's columns. ``file_sequence_number`` is None where
-    the manifest does not say.
+    ``sequence_number`` is the data sequence number. ``deletes`` are those that may remove rows of this file. ``residual`` is the
+    filter that remains to be tested row by row: an unbound or bound expression over the table's columns. ``file_sequence_number``
+    is None if the manifest does not record it.
     """
 
     data_file: DataFile
@@ -103,7 +103,7 @@ def task_to_dict(task: FileScanTask) -> dict[str, Any]:
 
 
 def task_from_dict(found: Mapping[str, Any]) -> FileScanTask:
-    """The inverse of ``task_to_dict``. Raises DataError for what is no task."""
+    """The inverse of ``task_to_dict``. Raises DataError for an invalid task."""
     try:
         residual = found.get("residual")
         return FileScanTask(

@@ -1,8 +1,8 @@
-"""Shortening bounds so that they still bound (spec: "Manifests", metrics mode truncate(L)).
+"""Shortens bounds so that they still bound (spec: "Manifests", metrics mode truncate(L)).
 
-A lower bound is cut; an upper bound is cut and its last character or byte raised, from the right, as far as one can be raised.
+A lower bound is truncated; an upper bound is truncated and its last character or byte that can be incremented is incremented.
 Lengths are Unicode code points for strings and bytes for binary; surrogates are not code points of their own and are skipped.
-Types that are not text or bytes are returned as they are.
+Other types are returned unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def truncate_lower(type_: IcebergType, value: Any, width: int) -> Any:
 
 
 def truncate_upper(type_: IcebergType, value: Any, width: int) -> Any | None:
-    """The smallest value of at most ``width`` that is not below ``value``; None where there is none (then store no bound)."""
+    """The smallest value of at most ``width`` that is not below ``value``; None if there is none (then no bound is stored)."""
     if _is_text(type_):
         return value if len(value) <= width else _raised_text(value[:width])
     if _is_bytes(type_):

@@ -1,4 +1,4 @@
-"""Data and delete files as manifests list them (spec: "Manifests", struct ``data_file``)."""
+"""Data and delete files in manifests (spec: "Manifests", struct ``data_file``)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class DataFile:
     """One data file, delete file or deletion vector (a DV is a position-delete entry whose format is puffin).
 
     ``partition`` has one canonical value per field of spec ``spec_id``. Maps go from field id to a count, or to a bound in the
-    spec's binary single-value form; None where the manifest does not have the map. ``first_row_id`` is as recorded: None means
-    not assigned (inheritance is resolved on ManifestEntry, by the manifest reader).
+    spec's binary single-value form; None if the manifest does not have the map. ``first_row_id`` is as recorded: None means
+    not assigned (the manifest reader resolves inheritance on ManifestEntry).
     """
 
     content: FileContent = FileContent.DATA
@@ -58,7 +58,7 @@ class DataFile:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes that are this entry's own: a DV is a slice of its Puffin file."""
+        """Bytes of this entry alone: a DV is a slice of its Puffin file."""
         if self.is_deletion_vector and self.content_size_in_bytes is not None:
             return self.content_size_in_bytes
         return self.file_size_in_bytes

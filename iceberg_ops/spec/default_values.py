@@ -1,8 +1,8 @@
-"""Whether a Python value is a canonical value of a type (``iceberg_ops.spec.types``), so that it can be stored as a default.
+"""Checks that a Python value is a canonical value of a type (``iceberg_ops.spec.types``), so that it can be stored as a default.
 
-A default of another type would be written in a form that no reader takes for one of the column's type, and the table could not be
-loaded any more. NaN and the infinities are values of float and double; which of them may be stored is decided in
-``iceberg_ops.spec.validity``. Spec: "Default values", Appendix D.
+A default of another type would be written in a form that readers do not accept for the column's type, and the table could no longer
+be loaded. NaN and the infinities are values of float and double; ``iceberg_ops.spec.validity`` decides which of them may be stored.
+Spec: "Default values", Appendix D.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DAY = MICROS_PER_SECOND * SECONDS_PER_DAY
 
 
 def why_no_value(type_: IcebergType, value: Any) -> str | None:
-    """What is wrong with a value that is not null; None where it is one of the type."""
+    """Why a non-null value is not of the type; None if it is."""
     if isinstance(type_, StructType):
         if not isinstance(value, tuple) or len(value) != len(type_.fields):
             return f"must be a tuple of {len(type_.fields)} values"

@@ -1,7 +1,7 @@
-"""Dates and times as the format counts them, to and from ISO 8601 text.
+"""Dates and times as integers of the format, to and from ISO 8601 text.
 
-Works on whole numbers over the full range of the format's types: Python's ``datetime`` ends at microseconds and year 9999 and
-begins at year 1. Text is what Java's formatters write, so paths and JSON agree with other writers. Spec: Appendix B, D.
+Works on integers over the full range of the format's types: Python's ``datetime`` supports only microseconds and years 1 to 9999.
+Text has the form of Java's formatters, so paths and JSON agree with other writers. Spec: Appendix B, D.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def iso_date(days: int) -> str:
 
 
 def iso_time(ticks: int, per_second: int = MICROS_PER_SECOND, *, digits: int | None = None) -> str:
-    """``22:31:08.123456``. ``digits``: how many after the point; None for no trailing zeros."""
+    """``22:31:08.123456``. ``digits``: the number after the point; None for no trailing zeros."""
     seconds, fraction = divmod(ticks, per_second)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     width = len(str(per_second)) - 1
@@ -60,7 +60,7 @@ def iso_time(ticks: int, per_second: int = MICROS_PER_SECOND, *, digits: int | N
 
 
 def iso_timestamp(ticks: int, per_second: int = MICROS_PER_SECOND, *, utc: bool = False, digits: int | None = None) -> str:
-    """``2017-11-16T22:31:08.123456``, with ``+00:00`` where ``utc``."""
+    """``2017-11-16T22:31:08.123456``, with ``+00:00`` if ``utc``."""
     days, rest = divmod(ticks, per_second * SECONDS_PER_DAY)
     return f"{iso_date(days)}T{iso_time(rest, per_second, digits=digits)}{'+00:00' if utc else ''}"
 
@@ -78,7 +78,7 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str, per_second: int = MICROS_PER_SECOND) -> int:
-    """Ticks of the day. Raises ValueError; also where ``text`` has more digits than ``per_second`` can hold."""
+    """Ticks of the day. Raises ValueError; also if ``text`` has more digits than ``per_second`` can hold."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a time (HH:MM:SS.ffffff)")
@@ -93,7 +93,7 @@ def parse_time(text: str, per_second: int = MICROS_PER_SECOND) -> int:
 
 
 def split_offset(text: str) -> tuple[str, int | None]:
-    """A timestamp's local part and its offset in seconds; None where it has none. Raises ValueError."""
+    """A timestamp's local part and its offset in seconds; None if it has none. Raises ValueError."""
     local, at, clock = text.partition("T")
     match = _OFFSET.fullmatch(clock) if at else None
     if match is None:
@@ -108,7 +108,7 @@ def split_offset(text: str) -> tuple[str, int | None]:
 
 
 def parse_timestamp(text: str, per_second: int = MICROS_PER_SECOND) -> int:
-    """Ticks from the epoch of a timestamp without offset. Raises ValueError."""
+    """Ticks since the epoch for a timestamp without offset. Raises ValueError."""
     date, at, clock = text.partition("T")
     if not at:
         raise ValueError(f"{text!r} is not a timestamp (YYYY-MM-DDTHH:MM:SS.ffffff)")
@@ -116,7 +116,7 @@ def parse_timestamp(text: str, per_second: int = MICROS_PER_SECOND) -> int:
 
 
 def parse_timestamptz(text: str, per_second: int = MICROS_PER_SECOND) -> int:
-    """Ticks from the epoch of a timestamp with any offset. Raises ValueError."""
+    """Ticks since the epoch for a timestamp with any offset. Raises ValueError."""
     local, offset = split_offset(text)
     if offset is None:
         raise ValueError(f"{text!r} has no offset from UTC")

@@ -1,6 +1,6 @@
-"""Giving types new field ids, in the order Java gives them.
+"""Assigns new field ids to types, in the same order as Java.
 
-A struct's fields all get their ids before any of them is entered; a list's element and a map's key and value before theirs.
+All fields of a struct get their ids before the fields inside them; so do a list's element and a map's key and value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from iceberg_ops.spec.types import IcebergType, ListType, MapType, NestedField, 
 
 
 def with_fresh_ids(type_: IcebergType, next_id: Callable[[], int]) -> IcebergType:
-    """``type_`` with every nested field's id taken from ``next_id``; a primitive is itself."""
+    """``type_`` with every nested field's id taken from ``next_id``; a primitive is unchanged."""
     fields = child_fields(type_)
     ids = [next_id() for _ in fields]
     fresh = tuple(replace(f, field_id=i, type=with_fresh_ids(f.type, next_id)) for f, i in zip(fields, ids, strict=True))

@@ -8,7 +8,7 @@ from enum import IntEnum
 from iceberg_ops.spec.content_files import DataFile
 
 UNASSIGNED = -1
-"""Sequence number of a manifest that is in no manifest list yet: the list that takes it in gives it one."""
+"""Sequence number of a manifest that is not yet in a manifest list: the list that adds it assigns one."""
 
 
 class ManifestContent(IntEnum):
@@ -24,7 +24,7 @@ class EntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """One entry. The manifest reader hands entries out with inheritance resolved: ``snapshot_id``, ``sequence_number`` (the data
+    """One entry. The manifest reader returns entries with inheritance resolved: ``snapshot_id``, ``sequence_number`` (the data
     sequence number), ``file_sequence_number`` and, for data files of v3 tables, ``data_file.first_row_id``."""
 
     status: EntryStatus
@@ -40,7 +40,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True)
 class FieldSummary:
-    """Summary of one partition field over a manifest's files. Bounds are binary single values; None where absent."""
+    """Summary of one partition field over a manifest's files. Bounds are binary single values; None if absent."""
 
     contains_null: bool
     contains_nan: bool | None = None
@@ -50,7 +50,7 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """One row of a manifest list. Counts are None where an old list does not record them."""
+    """One row of a manifest list. Counts are None if an old list does not record them."""
 
     manifest_path: str
     manifest_length: int
@@ -71,7 +71,7 @@ class ManifestFile:
 
     @property
     def has_live_files(self) -> bool:
-        """False only when the counts say that nothing live is inside."""
+        """False only if the counts show that there are no live files."""
         if self.added_files_count is None or self.existing_files_count is None:
             return True
         return self.added_files_count + self.existing_files_count > 0

@@ -1,7 +1,7 @@
-"""From one table metadata and a list of updates to the next (Java: TableMetadata.Builder).
+"""Applies a list of updates to table metadata (Java: TableMetadata.Builder).
 
-Pure: times come in as arguments, nothing is read or written. Ids are given here (schema, spec, sort order, partition field), the
-logs are kept here, and what would break the table is refused here, whichever catalog the commit goes to. Spec: "Table Metadata",
+Pure: times come in as arguments, nothing is read or written. This module assigns ids (schema, spec, sort order, partition field),
+keeps the logs, and refuses updates that would break the table, whichever catalog the commit goes to. Spec: "Table Metadata",
 "Snapshots", "Row Lineage".
 """
 
@@ -48,13 +48,13 @@ def apply_updates(
     now_ms: int,
     previous_metadata_file: str | None = None,
 ) -> TableMetadata:
-    """The next metadata. ``metadata`` None starts a new table (the updates must then give it everything it needs).
+    """The next metadata. ``metadata`` None starts a new table (then the updates must be complete).
 
-    ``previous_metadata_file``, where ``metadata`` was read from, joins the metadata log, which is cut to
-    ``write.metadata.previous-versions-max``. Updates that change nothing give the very same value back.
+    ``previous_metadata_file``, from which ``metadata`` was read, is added to the metadata log, which is limited to
+    ``write.metadata.previous-versions-max``. Updates without effect return the same object.
 
-    Raises CommitFailedError where a snapshot was staged on older metadata (stage again), SchemaError, OptionError,
-    NoSuchSnapshotError, AlreadyExistsError, BadInputError or UnsupportedError where the updates are wrong.
+    Raises CommitFailedError if a snapshot was staged on older metadata (stage again), SchemaError, OptionError,
+    NoSuchSnapshotError, AlreadyExistsError, BadInputError or UnsupportedError if the updates are wrong.
     """
     builder = _Builder(metadata, now_ms)
     for update in updates:
@@ -63,7 +63,7 @@ def apply_updates(
 
 
 def creation_updates(metadata: TableMetadata) -> tuple[u.TableUpdate, ...]:
-    """The updates that make a table without snapshots from nothing: what a catalog that takes only updates is sent on creation."""
+    """The updates that create a table without snapshots: a catalog that only accepts updates gets them on creation."""
     return (
         u.AssignUUID(metadata.table_uuid),
         u.UpgradeFormatVersion(metadata.format_version),
@@ -95,7 +95,7 @@ _EMPTY = TableMetadata(
 
 
 class _Builder:
-    """The metadata in the making. ``state`` is replaced by each update that changes something."""
+    """The metadata under construction. Each update that changes something replaces ``state``."""
 
     def __init__(self, base: TableMetadata | None, now_ms: int) -> None:
         self.base = base
@@ -114,13 +114,13 @@ class _Builder:
 
     @property
     def schema(self) -> Schema:
-        """The current schema, which a new table must be given before its spec and sort order."""
+        """The current schema, which a new table must get before its spec and sort order."""
         if self.state.current_schema_id == _NOT_SET:
             raise BadInputError("the updates of a new table must set its schema before its partition spec and sort order")
         return self.state.schema
 
     def touched_at(self, timestamp_ms: int) -> int:
-        """Note the time of a change; never before the base's, which readers of the logs would refuse."""
+        """Record the time of a change; never before the base's, because readers of the logs would refuse it."""
         self.updated_ms = timestamp_ms if self.base is None else max(timestamp_ms, self.base.last_updated_ms)
         return self.updated_ms
 
@@ -149,8 +149,8 @@ class _Builder:
         )
 
     def _check_fit(self) -> None:
-        """The default spec and order must fit the current schema, names and sources of all specs too; a table that was amiss before
-        is not held up for it."""
+        """The default spec and order must fit the current schema, as must names and sources of all specs. A table that was already
+        inconsistent is not refused for that."""
         base, state = self.base, self.state
         if base is None or (base.schema, base.partition_specs) != (state.schema, state.partition_specs):
             known = () if base is None else name_clashes(base.schema, base.partition_specs)
@@ -172,7 +172,7 @@ class _Builder:
                 raise BadInputError(f"the updates of a new table do not set its {what}")
 
     def _snapshot_log(self) -> tuple[SnapshotLogEntry, ...]:
-        """Without snapshots that main only passed through in this commit, and without what lies before a removed one."""
+        """Without snapshots that were main's head only within this commit, and without entries before a removed snapshot."""
         current, known = self.state.current_snapshot_id, self.state.snapshots_by_id
         passed = {i for i in self.passed_through_main if i in self.added_snapshots and i != current}
         if not passed and not self.removed_snapshots:
@@ -207,7 +207,7 @@ def _upgrade_format_version(b: _Builder, update: u.UpgradeFormatVersion) -> None
 
 
 def _reused_id(found: Iterable[tuple[int, T]], same: Callable[[T], bool], first: int) -> tuple[int, bool]:
-    """The id of an equal value that is there, else the next free id; and whether it is there."""
+    """The id of an equal existing value, else the next free id; and whether the value exists."""
     next_id = first
     for value_id, value in found:
         if same(value):
@@ -268,7 +268,7 @@ def _add_spec(b: _Builder, update: u.AddPartitionSpec) -> None:
 
 
 def _with_field_ids(state: TableMetadata, spec: PartitionSpec) -> PartitionSpec:
-    """Fields without an id (below 1) get an equal older field's, else the next free one."""
+    """Fields without an id (below 1) get that of an equal older field, else the next free one."""
     known = {(f.source_ids, f.transform): f.field_id for s in state.partition_specs for f in s.fields}
     last, fields = max(state.last_partition_id, spec.last_assigned_field_id), []
     for f in spec.fields:

@@ -1,6 +1,6 @@
-"""Reserved field ids and the metadata columns that carry them (spec: "Reserved Field IDs").
+"""Reserved field ids and their metadata columns (spec: "Reserved Field IDs").
 
-Column ids of users stay at or below ``HIGHEST_USER_FIELD_ID``; what lies above belongs to the format.
+Column ids of users stay at or below ``HIGHEST_USER_FIELD_ID``; higher ids belong to the format.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ METADATA_COLUMNS: Mapping[str, NestedField] = {
     f.name: f
     for f in (FILE, POS, DELETED, SPEC_ID, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
 }
-"""By name. ``_partition`` is not among them: its type depends on the table (see ``partition_column``)."""
+"""By name. ``_partition`` is not included: its type depends on the table (see ``partition_column``)."""
 
 
 LINEAGE_COLUMNS = (ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
-"""What data files of a v3 table hold beside the table's columns, by these names."""
+"""The columns with these names that data files of a v3 table hold besides the table's columns."""
 
 
 def lineage_twin(columns: Iterable[NestedField], format_version: int) -> str | None:
-    """The name among top-level ``columns`` that a file of a v3 table has another use for, in any case; None where there is none."""
+    """The name among top-level ``columns``, ignoring case, that files of a v3 table use for lineage; None if there is none."""
     taken = {f.name for f in LINEAGE_COLUMNS} if format_version >= 3 else set()
     return next((f.name for f in columns if f.name.lower() in taken), None)
 
 
 def partition_column(partition_type: StructType) -> NestedField:
-    """``_partition`` for a table whose partition tuples have that type."""
+    """``_partition`` for a table with partition tuples of that type."""
     return NestedField(PARTITION_ID, "_partition", partition_type, False, "Partition to which a row belongs")

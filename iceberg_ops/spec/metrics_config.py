@@ -1,7 +1,7 @@
 """Which metrics are kept for which column (properties ``write.metadata.metrics.*``; Java: MetricsConfig).
 
-In order of weight: the column's own property; at least truncate(16) for a column that the default sort order sorts by; the
-table's default. Without a stated default, the first ``max-inferred-column-defaults`` columns get truncate(16), the rest none.
+In order of priority: the column's own property; at least truncate(16) for a column of the default sort order; the
+table's default. Without a configured default, the first ``max-inferred-column-defaults`` columns get truncate(16), the others none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TRUNCATE_16 = MetricsMode("truncate", 16)
 
 
 def parse_mode(text: str, name: str = METRICS_DEFAULT.name) -> MetricsMode:
-    """The mode that ``text`` names. Raises OptionError that names the property."""
+    """The mode with the name ``text``. Raises OptionError that names the property."""
     try:
         lower = metrics_mode(text)
     except ValueError as e:
@@ -55,7 +55,7 @@ def parse_mode(text: str, name: str = METRICS_DEFAULT.name) -> MetricsMode:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """``default`` and the modes of the columns that differ, by field id."""
+    """``default`` and, by field id, the modes of the columns that differ."""
 
     default: MetricsMode
     modes: Mapping[int, MetricsMode]
@@ -67,7 +67,7 @@ class MetricsConfig:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], schema: Schema, sort_order: SortOrder) -> MetricsConfig:
-        """As ``for_table``, from the parts. A property of a column that the schema lacks is left aside."""
+        """Like ``for_table``, from the parts. A property of a column that the schema lacks is ignored."""
         modes: dict[int, MetricsMode] = {}
         if (stated := properties.get(METRICS_DEFAULT.name)) is not None:
             default = parse_mode(stated)
@@ -91,7 +91,7 @@ class MetricsConfig:
 
 
 def _leaves(type_: IcebergType) -> Iterator[int]:
-    """Ids of columns that can have metrics: at each level first the leaves, then what is nested."""
+    """Ids of columns that can have metrics: at each level first the leaves, then nested columns."""
     fields = child_fields(type_)
     yield from (f.field_id for f in fields if not f.type.is_nested)
     for f in fields:

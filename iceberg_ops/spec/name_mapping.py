@@ -1,7 +1,7 @@
-"""Names that stand in for field ids in data files that carry none (spec: "Column Projection", "Name Mapping Serialization").
+"""Names that replace field ids in data files without ids (spec: "Column Projection", "Name Mapping Serialization").
 
-Only names and ids live here; resolving a file's columns with a mapping is done by ``iceberg_ops.data``. A name is matched whole:
-a dot in it is a letter like any other, and children are reached only through ``fields``.
+This module has only names and ids; ``iceberg_ops.data`` resolves a file's columns with a mapping. A name is matched as a whole:
+a dot in it is an ordinary character, and children are reached only through ``fields``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iceberg_ops.spec.types import IcebergType, child_fields
 
 @dataclass(frozen=True)
 class MappedField:
-    """``names`` of one column, at its level; ``field_id`` None marks a file column that the table does not know."""
+    """``names`` of one column, at its level; ``field_id`` None marks a file column that the table does not have."""
 
     names: tuple[str, ...]
     field_id: int | None = None
@@ -66,7 +66,7 @@ def _by_name(fields: tuple[MappedField, ...]) -> Mapping[str, MappedField]:
 
 
 def check_name_mapping(mapping: NameMapping | MappedField) -> None:
-    """Raise SchemaError where one name stands for two fields at one level."""
+    """Raise SchemaError if one name stands for two fields at one level."""
     _by_name(mapping.fields)
     for f in mapping.fields:
         check_name_mapping(f)
@@ -77,25 +77,25 @@ def _fields_of(type_: IcebergType) -> tuple[MappedField, ...]:
 
 
 def create_name_mapping(schema: Schema) -> NameMapping:
-    """Every column under its present name. Raises SchemaError where two columns of one level share a name."""
+    """Every column with its current name. Raises SchemaError if two columns of one level share a name."""
     mapping = NameMapping(_fields_of(schema.struct))
     check_name_mapping(mapping)
     return mapping
 
 
 def updated_name_mapping(mapping: NameMapping, schema: Schema) -> NameMapping:
-    """The mapping in step with a changed schema.
+    """The mapping for a changed schema.
 
-    A renamed column gains its new name, a new column an entry. A name that a column of the level had stays that column's, dropped
-    or not and in any case of letters, because the files that have it were written for it: another column of that name gains none.
-    Java's MappingUtil.update hands the name over, and values of the one column are then read as the other's.
+    A renamed column gets its new name in addition, a new column gets an entry. A name that a column of the level ever had stays
+    with that column, dropped or not and in any case, because files with that name were written for it: another column with that
+    name does not get it. Java's MappingUtil.update moves the name, and then values of one column are read as the other's.
     """
     return NameMapping(_updated(mapping.fields, schema.struct))
 
 
 def with_names(mapping: NameMapping, names: Mapping[int, Iterable[str]]) -> NameMapping:
-    """The mapping with further names of fields, by id: other readers match them exactly. Raises SchemaError for a name that
-    stands for another field of the level already."""
+    """The mapping with more names of fields, by id: other readers match them exactly. Raises SchemaError for a name that
+    already stands for another field of the level."""
     made = NameMapping(_with_names(mapping.fields, names))
     check_name_mapping(made)
     return made

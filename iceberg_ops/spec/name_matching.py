@@ -1,6 +1,6 @@
-"""Which column a name means: the one of exactly that name, else the only one of that name without regard to case.
+"""Finds the column for a name: the one with exactly that name, else the only one with that name ignoring case.
 
-Names of two columns that differ only in case are distinguished by their exact spelling alone; any other spelling means neither.
+Two columns whose names differ only in case are found only by their exact spelling; any other spelling finds neither.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from iceberg_ops.spec.types import IcebergType, NestedField, StructType, child_f
 
 
 def named(name: str, fields: Sequence[NestedField]) -> NestedField | None:
-    """The field that ``name`` means. Raises SchemaError where it may be several."""
+    """The field with the name ``name``. Raises SchemaError if several match."""
     exact = next((f for f in fields if f.name == name), None)
     if exact is not None:
         return exact
@@ -23,7 +23,7 @@ def named(name: str, fields: Sequence[NestedField]) -> NestedField | None:
 
 
 def matched(names: Iterable[str], fields: Sequence[NestedField], what: str) -> dict[str, NestedField]:
-    """The fields by the names of a source that mean them; names that mean none are left out. ``what``: the source, for errors.
+    """The fields by the names of a source that match them; other names are left out. ``what``: the source, for errors.
 
     Raises SchemaError for two names of one field.
     """
@@ -55,7 +55,7 @@ def twins(type_: IcebergType) -> set[tuple[str, str]]:
 
 
 def check_no_twins(type_: IcebergType, known: IcebergType | None = None) -> None:
-    """Raise SchemaError for names that differ only in case, but for those that ``known`` has already."""
+    """Raise SchemaError for names that differ only in case, except those that ``known`` already has."""
     for a, b in sorted(twins(type_) - (twins(known) if known is not None else set())):
         raise SchemaError(
             f"columns {a!r} and {b!r} differ only in case: Spark SQL, and every statement here, names columns without regard to it"

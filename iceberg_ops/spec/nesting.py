@@ -1,4 +1,4 @@
-"""How deep columns may be nested: a Parquet file of a deeper one is written, and cannot be read (Arrow: at most 100 levels)."""
+"""Limits the depth of nested columns: a deeper Parquet file can be written but not read (Arrow: at most 100 levels)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ MOST_LEVELS = 64
 
 
 def check_nesting(schema: Schema, before: Schema | None = None) -> None:
-    """Raise SchemaError for a column of more than 64 levels; a list or map counts twice, as in Parquet. ``before``: the schema that
-    this one follows, of whose columns another writer may have made deeper ones; the table must stay changeable."""
+    """Raise SchemaError for a column of more than 64 levels; a list or map counts twice, as in Parquet. ``before``: the previous
+    schema, in which another writer may have created deeper columns; the table must remain changeable."""
     known = {} if before is None else {f.field_id: _levels(f.type) for f in before.fields}
     for f in schema.fields:
         levels = _levels(f.type)
@@ -20,7 +20,7 @@ def check_nesting(schema: Schema, before: Schema | None = None) -> None:
 
 
 def check_type_nesting(name: str, type_: IcebergType) -> None:
-    """The same for a column ``name`` that is to be added."""
+    """The same for a new column ``name``."""
     if (levels := _levels(type_)) > MOST_LEVELS:
         raise _too_deep(name, levels)
 
@@ -30,7 +30,7 @@ def _too_deep(name: str, levels: int) -> SchemaError:
 
 
 def _levels(type_: IcebergType) -> int:
-    """Levels of the type; counted with a stack of its own, since a type may be deeper than Python's."""
+    """Levels of the type; computed without recursion, because a type may be deeper than Python's stack."""
     most, todo = 0, [(type_, 1)]
     while todo:
         found, level = todo.pop()

@@ -1,6 +1,6 @@
 """The first metadata of a table (Java: TableMetadata.newTableMetadata).
 
-Field ids are assigned again from 1, partition field ids from 1000, so a schema read from a data file can be handed in as it is.
+Field ids are assigned from 1, partition field ids from 1000, so a schema read from a data file can be passed unchanged.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def new_table_metadata(
 
 
 def stripped_location(location: str) -> str:
-    """The location without trailing slashes, unless nothing but a scheme would be left."""
+    """The location without trailing slashes, unless only a scheme would remain."""
     stripped = location.rstrip("/")
     return stripped if stripped and not stripped.endswith(":") else location
 

@@ -1,5 +1,5 @@
-"""What tells partitions apart (PART-15): NaN is one value, whatever its bits, and -0.0 is not 0.0. Python compares floats in other
-ways, so partition tuples are not compared as they are."""
+"""Keys that distinguish partitions (PART-15): all NaNs are one value, whatever their bits, and -0.0 is not 0.0. Python compares
+floats differently, so partition tuples are not compared directly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def partition_key(spec_id: int, partition: Sequence[Any]) -> PartitionKey:
 
 
 def identity_of(value: Any) -> Any:
-    """The same for one partition value."""
+    """The key of one partition value."""
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else (value.hex(),)
     return value

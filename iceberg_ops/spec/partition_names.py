@@ -1,9 +1,9 @@
-"""Columns that have the name of a partition field.
+"""Columns with the name of a partition field.
 
-Iceberg Java binds every partition spec of a table, former ones and void fields included, to the current schema when it loads the
-table. It refuses the table where the name of a partition field finds a column (by its full or short name, with regard to case)
+When Iceberg Java loads a table, it binds every partition spec of the table, former ones and void fields included, to the current
+schema. It refuses the table if the name of a partition field finds a column (by its full or short name, case-sensitive)
 other than the field's own source column. A field whose source column is no longer in the schema may have any name (since Iceberg
-Java 1.11; earlier versions refuse such a table too). Names come to clash by a change of the schema or of the specs, so both are
+Java 1.11; earlier versions refuse such a table too). A change of the schema or of the specs can cause a clash, so both are
 checked against each other. Java: PartitionSpec.Builder.checkAndAddPartitionName.
 """
 
@@ -19,7 +19,7 @@ from iceberg_ops.spec.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class NameClash:
-    """A partition field (of spec ``spec_id``) and the other column that its name finds."""
+    """A partition field (of spec ``spec_id``) and the other column with its name."""
 
     spec_id: int
     name: str
@@ -27,7 +27,7 @@ class NameClash:
 
 
 def name_clashes(schema: Schema, specs: Iterable[PartitionSpec]) -> tuple[NameClash, ...]:
-    """For which Iceberg Java would not load a table with that current schema and these specs."""
+    """The clashes for which Iceberg Java would not load a table with that current schema and these specs."""
     columns, names = schema.fields_by_id, schema.ids_by_name
     return tuple(
         NameClash(spec.spec_id, f.name, names[f.name])
@@ -38,13 +38,13 @@ def name_clashes(schema: Schema, specs: Iterable[PartitionSpec]) -> tuple[NameCl
 
 
 def new_clashes(schema: Schema, specs: Iterable[PartitionSpec], known: Iterable[NameClash]) -> tuple[NameClash, ...]:
-    """Those that are not ``known``."""
+    """The clashes that are not ``known``."""
     there = frozenset(known)
     return tuple(clash for clash in name_clashes(schema, specs) if clash not in there)
 
 
 def check_names(schema: Schema, specs: Iterable[PartitionSpec], known: Iterable[NameClash] = ()) -> None:
-    """Raises SchemaError. ``known``: clashes that the table has already; it must stay changeable."""
+    """Raises SchemaError. ``known``: clashes that the table already has; it must remain changeable."""
     for clash in new_clashes(schema, specs, known):
         raise SchemaError(
             f"column {clash.name!r}: partition field {clash.name!r} of spec {clash.spec_id} has this name and another source "

@@ -1,8 +1,8 @@
-"""Columns that partition fields come from, of former partition specs too.
+"""Checks the source columns of partition fields, also those of former partition specs.
 
-Iceberg Java binds every partition spec of a table, former ones included, to the current schema when it loads the table. It refuses
-the table where a field's transform cannot take the type that the field's source column has: a column of type unknown that was
-partitioned by, and became a variant. The default spec alone is checked where it is made (``spec.validity``). A field whose source
+When Iceberg Java loads a table, it binds every partition spec of the table, former ones included, to the current schema. It refuses
+the table if a field's transform does not accept the type of the source column: for example a partition column of type unknown that
+became a variant. When a spec is created, only the default spec is checked (``spec.validity``). A field whose source
 column is no longer in the schema binds to nothing.
 """
 
@@ -16,8 +16,8 @@ from iceberg_ops.spec.schema import Schema
 
 
 def check_sources(schema: Schema, specs: Iterable[PartitionSpec], before: Schema | None = None) -> None:
-    """Raises SchemaError. ``before``: the schema that this one follows; a column whose type it has already is left alone, because
-    the table must stay changeable. So are transforms that this version does not know."""
+    """Raises SchemaError. ``before``: the previous schema; a column that already has its type there is not checked, because
+    the table must remain changeable. Nor are transforms that this version does not know."""
     columns = schema.fields_by_id
     known = {} if before is None else before.fields_by_id
     for spec in specs:

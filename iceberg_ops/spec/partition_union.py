@@ -1,11 +1,11 @@
-"""All partition fields a table ever had as one struct: what ``_partition`` shows and partition statistics count by (STAT-05).
+"""All partition fields a table ever had as one struct, for ``_partition`` and partition statistics (STAT-05).
 
-Fields of several specs are one field if they have the same field id, the same sources and the same transform, or one of them is the
-void that v1 leaves of it (Java: Partitioning.partitionType). A field id alone is not enough: v1 specs may leave ids out, and then
-every spec counts from 1000 (PART-04). Such fields stay apart here, the later ones under ids that no spec has.
+Fields of several specs are one field if they have the same field id, the same sources and the same transform, or if one of them is
+the void that v1 leaves of it (Java: Partitioning.partitionType). A field id alone is not enough: v1 specs may omit ids, and then
+every spec counts from 1000 (PART-04). Such fields stay separate here, the later ones with ids that no spec has.
 
-Names are those of the newest spec. Where a column was dropped and another one of its name is partitioned by, two fields have one
-name: the older one gives it up and is called by its id as well (``region_1000``), as v1 calls a void field.
+Names are those of the newest spec. If a column was dropped and another one with its name is used for partitioning, two fields have
+one name: then the older one gets its id as a suffix (``region_1000``), like a void field in v1.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from iceberg_ops.spec.types import UNKNOWN, IcebergType, NestedField, StructType
 
 @dataclass(frozen=True, slots=True)
 class PartitionUnion:
-    """``type``: the struct, its fields by field id. ``places``: for each spec id the place of each struct field's value in the
-    spec's partition tuples, None where the spec has no such field. ``conflicts``: pairs of fields that share an id and are not the
-    same."""
+    """``type``: the struct, its fields by field id. ``places``: for each spec id the index of each struct field's value in the
+    spec's partition tuples, None if the spec has no such field. ``conflicts``: pairs of different fields that share an
+    id."""
 
     type: StructType
     places: Mapping[int, tuple[int | None, ...]]
@@ -50,7 +50,7 @@ class _Merged:
         return known[0].source_ids == f.source_ids and (len(transforms) == 1 or any(t.is_void for t in transforms))
 
     def type(self, fields_by_id: Mapping[int, NestedField]) -> IcebergType:
-        """Of the field itself rather than of the void that is left of it."""
+        """The type of the field itself, not of the void that is left of it."""
         live = [f for _, _, f in self.fields if not f.transform.is_void]
         found = [partition_field_type(f, fields_by_id) for f in (*reversed(live), *(f for _, _, f in self.fields))]
         return next((type_ for type_ in found if type_ != UNKNOWN), UNKNOWN)
@@ -84,7 +84,7 @@ def _places(spec_id: int, merged: Sequence[_Merged]) -> tuple[int | None, ...]:
 
 
 def _names(merged: Sequence[_Merged]) -> list[str]:
-    """Each field's newest name; of several of one name (whatever its case) the one of the newest spec keeps it."""
+    """Each field's newest name; if several have one name (ignoring case), the one of the newest spec keeps it."""
     newest = sorted(range(len(merged)), key=lambda i: (-merged[i].fields[-1][0], -merged[i].field_id))
     found: dict[int, str] = {}
     taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""Partition specs (spec: "Partitioning"): how partition values come from source columns."""
+"""Partition specs (spec: "Partitioning"): how partition values are computed from source columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One partition field. ``source_ids`` has one id but for multi-argument transforms (v3)."""
+    """One partition field. ``source_ids`` has one id, except for multi-argument transforms (v3)."""
 
     source_ids: tuple[int, ...]
     field_id: int
@@ -49,8 +49,8 @@ class PartitionSpec:
     def partition_type(self, fields_by_id: Mapping[int, NestedField]) -> StructType:
         """The struct type of partition tuples.
 
-        ``fields_by_id`` should hold the fields of every known schema (TableMetadata.all_fields_by_id): a source column may since
-        have been dropped, and the type of its partition values must stay known.
+        ``fields_by_id`` should hold the fields of every known schema (TableMetadata.all_fields_by_id): a source column may have
+        been dropped since, and the type of its partition values must stay known.
         """
         return StructType(
             tuple(NestedField(f.field_id, f.name, partition_field_type(f, fields_by_id)) for f in self.fields),
@@ -64,13 +64,13 @@ class PartitionSpec:
 
 
 def partition_field_type(f: PartitionField, fields_by_id: Mapping[int, NestedField]) -> IcebergType:
-    """Type of a field's partition values; unknown where the source column is in no schema."""
+    """Type of a field's partition values; unknown if the source column is in no schema."""
     source = fields_by_id.get(f.source_id)
     return f.transform.result_type(source.type if source is not None else UNKNOWN)
 
 
 def untyped_places(spec: PartitionSpec, fields_by_id: Mapping[int, NestedField]) -> tuple[int, ...]:
-    """Places of values whose type is not known any more: their source column is in no schema. ``fields_by_id`` as for
+    """Indexes of values whose type is no longer known: their source column is in no schema. ``fields_by_id`` as for
     ``PartitionSpec.partition_type``."""
     types = spec.partition_type(fields_by_id).fields
     lost = (f.source_id not in fields_by_id and not f.transform.is_void for f in spec.fields)
@@ -78,8 +78,8 @@ def untyped_places(spec: PartitionSpec, fields_by_id: Mapping[int, NestedField])
 
 
 def lost_type(what: str, field_name: str, spec_id: int) -> UnsupportedError:
-    """The error for something that needs the type of such a value. Iceberg Java's expiry leaves them behind: it keeps every spec in
-    use, and of the schemas those of the snapshots that are left."""
+    """The error for an operation that needs the type of such a value. Iceberg Java's expiry causes such values: it keeps every spec
+    in use, but only the schemas of the remaining snapshots."""
     return UnsupportedError(
         f"not supported: {what}, because field {field_name!r} of partition spec {spec_id} has values of a column that no schema of "
         "the table has any more (another writer's expiry removed it), so their type is not known: rewrite all files of that spec "

@@ -1,8 +1,8 @@
-"""Which type a column may be promoted to (spec: "Schema Evolution").
+"""The types to which a column may be promoted (spec: "Schema Evolution").
 
-int to long, float to double and wider decimals of the same scale in every version; from v3 on also unknown to any type and date
-to timestamp or timestamp_ns. A promotion that would change a partition value is refused: of dates, and of an int by whose truncate
-the least numbers lie in a partition whose value wraps around.
+int to long, float to double and wider decimals with the same scale in every version; from v3 on also unknown to any type and date
+to timestamp or timestamp_ns. A promotion that would change a partition value is refused: for dates, and for an int whose truncate
+partition of the least numbers has a value that wraps around.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from iceberg_ops.spec.wrapped_values import wrapped_truncation
 _ALWAYS = {(INT, LONG), (FLOAT, DOUBLE)}
 _SINCE_V3 = {(DATE, TIMESTAMP), (DATE, TIMESTAMP_NS)}
 _NARROWER: dict[IcebergType, IcebergType] = {LONG: INT, TIMESTAMP: DATE, TIMESTAMP_NS: DATE}
-"""What a column may have been before, where that matters to partition values."""
+"""The type that a column may have had before, if it matters to partition values."""
 _WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1, "timestamp": 2, "timestamp_ns": 3}
 _KEEP_DATES = frozenset({"year", "month", "day", "void"})
 
@@ -49,8 +49,8 @@ def can_promote(old: IcebergType, new: IcebergType, format_version: int) -> bool
 
 
 def widest(type_: IcebergType, others: Iterable[IcebergType], format_version: int) -> IcebergType:
-    """The widest of the types that ``type_`` may become, of itself and ``others``: values of a column that has had all of them are
-    values of it. What it may not become is the type of another column with its id."""
+    """The widest of ``type_`` and those ``others`` to which ``type_`` may be promoted: it can hold the values of a column that has
+    had all of them. A type to which it cannot be promoted belongs to another column with its id."""
     return max([type_, *(t for t in others if can_promote(type_, t, format_version))], key=_width)
 
 
@@ -61,8 +61,8 @@ def _width(type_: IcebergType) -> int:
 
 
 def fields_ever(schemas: Iterable[Schema], now: Schema, format_version: int) -> Mapping[int, NestedField]:
-    """Every field of the schemas, by id: as ``now`` has it, else as the newest schema did, in the widest type it has had. A schema
-    that the table had before may have become current again, so that the newest one need not have that type."""
+    """Every field of the schemas, by id: from ``now``, else from the newest schema, with the widest type it has had. A former
+    schema may be current again, so the newest schema need not have the widest type."""
     ordered = sorted(schemas, key=lambda s: s.schema_id)
     found: dict[int, NestedField] = {}
     for schema in ordered:
@@ -75,14 +75,14 @@ def fields_ever(schemas: Iterable[Schema], now: Schema, format_version: int) -> 
 
 
 def in_type(f: NestedField, type_: IcebergType) -> NestedField:
-    """The same field in another type that it has had."""
+    """The same field with another type that it has had."""
     return f if f.type == type_ else replace(f, type=type_, initial_default=value_in_type(f.initial_default, f.type, type_))
 
 
 def changed_partition_field(
     field_id: int, old: IcebergType, new: IcebergType, specs: Iterable[PartitionSpec]
 ) -> PartitionField | None:
-    """A partition field whose values the promotion of its source column would change; None where there is none."""
+    """A partition field whose values the promotion of its source column would change; None if there is none."""
     fields = (f for spec in specs for f in spec.fields if field_id in f.source_ids)
     return next((f for f in fields if _changes(f.transform, old, new)), None)
 
@@ -107,12 +107,12 @@ class MovedField:
 def moved_by_promotion(
     schemas: Sequence[Schema], now: Schema, specs: Iterable[PartitionSpec], format_version: int
 ) -> list[MovedField]:
-    """Partition fields of which rows of one source value may lie in two partitions. ``schemas``: every schema that the table still
-    has; ``now``: the current one.
+    """Partition fields for which rows with one source value may be in two partitions. ``schemas``: every schema that the table
+    still has; ``now``: the current one.
 
-    A promoted date, from v3 on: where a schema says so, or the schemas that the column began with were removed. An earlier version
-    promotes no date: a column of timestamps that was one of dates is of a table that another engine has replaced since. A promoted
-    int: always, because the live files show whether one was (``commit.promoted_keys``)."""
+    A promoted date, from v3 on: if a schema shows it, or if the first schemas of the column were removed. Earlier versions
+    promote no dates: there, a timestamp column that was a date column belongs to a table that another engine has replaced since. A
+    promoted int: always, because the live files show whether one was promoted (``commit.promoted_keys``)."""
     found = []
     for spec in specs:
         for f in spec.fields:
@@ -131,15 +131,15 @@ def moved_by_promotion(
 
 @dataclass(frozen=True, slots=True)
 class FirstSchemas:
-    """The schemas, by id, that show which type a column began with: the first that has it, and the one before, which has not.
-    ``is_whole``: both are there, so no schema with another type of it can have been removed."""
+    """The schemas, by id, that show the first type of a column: the first schema that has it, and the one before, which does not.
+    ``is_whole``: both exist, so no schema with another type of it can have been removed."""
 
     schema_ids: frozenset[int]
     is_whole: bool
 
 
 def first_schemas(schemas: Iterable[Schema], field_id: int) -> FirstSchemas:
-    """A type only ever gets wider, and schema ids count up from 0."""
+    """A type only becomes wider, and schema ids count up from 0."""
     by_id = {s.schema_id: s for s in schemas}
     first = min((i for i, s in by_id.items() if field_id in s.fields_by_id), default=None)
     if first is None:
@@ -148,14 +148,14 @@ def first_schemas(schemas: Iterable[Schema], field_id: int) -> FirstSchemas:
 
 
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
-    """A canonical value of ``old`` as one of ``new``, for a promotion that ``can_promote`` allows (a default, a value read)."""
+    """A canonical value of ``old`` as one of ``new``, for a promotion that ``can_promote`` allows (a default, a read value)."""
     if isinstance(value, int) and (old, new) in _SINCE_V3:
         return value * _ticks_per_day(new)
     return value
 
 
 def value_in_type(value: Any, type_: IcebergType, wanted: IcebergType) -> Any:
-    """A canonical value of a column's type as one of another type that the column has had: what lies in older snapshots is of the
+    """A canonical value of a column's type as one of another type that the column has had: values in older snapshots have the
     type from before a promotion."""
     if isinstance(value, int) and (wanted, type_) in _SINCE_V3:
         return value // _ticks_per_day(type_)

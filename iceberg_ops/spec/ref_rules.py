@@ -1,4 +1,4 @@
-"""What a branch or tag that is about to be written must hold (spec: "Snapshot References")."""
+"""Checks a branch or tag before it is written (spec: "Snapshot References")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
 
 _MOST_OF_REF = {"min_snapshots_to_keep": INT_MAX, "max_snapshot_age_ms": LONG_MAX, "max_ref_age_ms": LONG_MAX}
-"""What the format has room for: Java reads no table with a greater number."""
+"""The limits of the format: Java cannot read a table with a greater number."""
 
 
 def check_ref(state: TableMetadata, name: str, ref: SnapshotRef) -> None:

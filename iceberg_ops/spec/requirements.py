@@ -1,9 +1,9 @@
-"""What must hold of the current metadata for a commit to be accepted (REST: ``TableRequirement``).
+"""Conditions on the current metadata that a commit requires (REST: ``TableRequirement``).
 
-Requirements are the catalog's business: ``check`` raises CommitFailedError, and the committer then refreshes and tries again.
+The catalog checks requirements: ``check`` raises CommitFailedError, and the committer then refreshes and retries.
 
-``AssertRetention``, ``AssertNoRun``, ``AssertProperty``, ``AssertSameRef`` and ``AssertSameHeads`` are this package's own and have
-no JSON form. A REST catalog checks them on the metadata that it loads right before the swap, not in the swap.
+``AssertRetention``, ``AssertNoRun``, ``AssertProperty``, ``AssertSameRef`` and ``AssertSameHeads`` exist only in this package and
+have no JSON form. A REST catalog checks them on the metadata that it loads right before the swap, not in the swap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TableRequirement(ABC):
 
     @abstractmethod
     def check(self, current: TableMetadata | None) -> None:
-        """Raise CommitFailedError unless this holds of ``current`` (None: the table does not exist)."""
+        """Raise CommitFailedError unless this holds for ``current`` (None: the table does not exist)."""
 
 
 def _exists(current: TableMetadata | None) -> TableMetadata:
@@ -69,7 +69,7 @@ class AssertRefSnapshotId(TableRequirement):
 
 @dataclass(frozen=True, slots=True)
 class AssertSameRef(TableRequirement):
-    """The ref is what it was when its next value was worked out: its kind and its retention, too (None: there was none)."""
+    """The ref is unchanged since its next value was computed, including its kind and its retention (None: there was none)."""
 
     ref: str
     seen: SnapshotRef | None
@@ -80,7 +80,7 @@ class AssertSameRef(TableRequirement):
 
 @dataclass(frozen=True, slots=True)
 class AssertSameHeads(TableRequirement):
-    """Each branch and tag stands where it did in ``seen``, and there is no other: all that they have was looked at."""
+    """Each branch and tag has the same head as in ``seen``, and there is no other one: all their content has been checked."""
 
     seen: TableMetadata
 
@@ -138,8 +138,8 @@ class AssertDefaultSortOrderId(TableRequirement):
 
 @dataclass(frozen=True, slots=True)
 class AssertRetention(TableRequirement):
-    """All that decides what may expire is as it was in ``seen``: snapshots, refs with their ages, retention properties, schemas,
-    partition specs and sort orders."""
+    """Everything that determines what may expire is the same as in ``seen``: snapshots, refs with their ages, retention properties,
+    schemas, partition specs and sort orders."""
 
     seen: TableMetadata
 
@@ -168,8 +168,8 @@ def _retention(metadata: TableMetadata) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class AssertProperty(TableRequirement):
-    """A table property is what it was when its next value was worked out (None: not set). A value that does not depend on the one
-    before needs no such requirement: the later one counts."""
+    """A table property is unchanged since its next value was computed (None: not set). A value that does not depend on the previous
+    one needs no such requirement: the later one counts."""
 
     name: str
     value: str | None
@@ -186,17 +186,17 @@ class Run(Protocol):
 
     @property
     def ledger_names(self) -> tuple[str, ...]:
-        """Table properties any of which says that it was committed."""
+        """Table properties, any of which shows that it was committed."""
 
     def made(self, snapshot: Snapshot) -> bool:
-        """Whether it is what made the snapshot."""
+        """Whether it made the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssertNoRun(TableRequirement):
-    """The run has not been committed since it was looked for: no snapshot was made by it, the table's properties do not remember
-    it, and they name no ledger file beside ``ledger_files``, those it was looked for in. An expiry may have moved it into another
-    one, which the requirement does not read: then it must be looked for again."""
+    """The run has not been committed since the search for it: no snapshot was made by it, the table's properties do not record
+    it, and they name no ledger file other than ``ledger_files``, which were searched. An expiry may have moved it into another
+    one, which the requirement does not read: then the search must be repeated."""
 
     run: Run
     ledger_files: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
 """A table schema: a struct with an id, identifier fields and look-up by id or name.
 
 Look-up by name follows the reference implementation's short and full names: a list's element is ``a.element``, a map's sides are
-``m.key`` and ``m.value``, and where it is unambiguous a struct inside a list or map value may leave ``element``/``value`` out
+``m.key`` and ``m.value``, and if it is unambiguous a struct inside a list or map value may omit ``element``/``value``
 (``a.b`` for ``a.element.b``).
 """
 
@@ -48,7 +48,7 @@ class Schema:
 
     @cached_property
     def parents(self) -> Mapping[int, int | None]:
-        """For each field id the id of the field that holds it; None at the top."""
+        """For each field id the id of its parent field; None at the top level."""
         found: dict[int, int | None] = {}
 
         def visit(type_: IcebergType, parent: int | None) -> None:
@@ -74,7 +74,7 @@ class Schema:
 
     @cached_property
     def ids_by_name(self) -> Mapping[str, int]:
-        """Full names, and short names where they do not collide with a full one."""
+        """Full names, and short names if they do not collide with a full one."""
         found = {name: field_id for field_id, name in self.names_by_id.items()}
 
         def visit(type_: IcebergType, prefix: str) -> None:
@@ -102,7 +102,7 @@ class Schema:
         return max(self.fields_by_id, default=0)
 
     def find(self, name: str, *, case_sensitive: bool = True) -> NestedField | None:
-        """The field of that full or short name, or None. Raises SchemaError when ``name`` is ambiguous without case."""
+        """The field with that full or short name, or None. Raises SchemaError if ``name`` is ambiguous when case is ignored."""
         if case_sensitive:
             field_id = self.ids_by_name.get(name)
         else:
@@ -114,7 +114,7 @@ class Schema:
         return None if field_id is None else self.fields_by_id[field_id]
 
     def field(self, field_id: int) -> NestedField:
-        """The field of that id. Raises SchemaError."""
+        """The field with that id. Raises SchemaError."""
         try:
             return self.fields_by_id[field_id]
         except KeyError:
@@ -126,7 +126,7 @@ class Schema:
         return self.names_by_id[field_id]
 
     def select(self, names: list[str] | tuple[str, ...], *, case_sensitive: bool = True) -> Schema:
-        """The top-level columns of those names, in the order asked for. Raises SchemaError for an unknown one."""
+        """The top-level columns with those names, in the given order. Raises SchemaError for an unknown one."""
         picked = []
         for name in names:
             found = self.find(name, case_sensitive=case_sensitive)
@@ -136,7 +136,7 @@ class Schema:
         return Schema(StructType(tuple(picked)), self.schema_id)
 
     def same_columns(self, other: Schema) -> bool:
-        """Equal but for the schema id (what decides whether evolution reuses an old schema)."""
+        """Equal except for the schema id (this decides whether evolution reuses an old schema)."""
         return self.struct == other.struct and set(self.identifier_field_ids) == set(other.identifier_field_ids)
 
 
@@ -147,8 +147,8 @@ def _walk(type_: IcebergType) -> Iterator[NestedField]:
 
 
 def no_column(schema: Schema, name: str, *, top_level: bool = False) -> str:
-    """The message for a column that is not in ``schema``: its columns, and what may have been meant. ``top_level``: a part of a
-    column is none."""
+    """The message for a column that is not in ``schema``: its columns, and similar names. ``top_level``: a part of a
+    column does not count."""
     columns = [f.name for f in schema.fields]
     shown = ", ".join(columns)
     if top_level and (whole := _column_of_part(schema, name)) is not None:
@@ -158,13 +158,13 @@ def no_column(schema: Schema, name: str, *, top_level: bool = False) -> str:
 
 
 def not_of_table(name: str, fields: Sequence[NestedField]) -> str:
-    """The message for a name that somebody takes for one of the table's ``fields``."""
+    """The message for a name that is not one of the table's ``fields``."""
     names = [f.name for f in fields]
     return f"{name!r} is not a column of the table{did_you_mean(name, names)}: its columns are {', '.join(names)}"
 
 
 def _column_of_part(schema: Schema, name: str) -> str | None:
-    """The top-level column that ``name`` is a part of; None where it is not."""
+    """The top-level column that ``name`` is a part of; None if it is not."""
     found = schema.fields_by_id.get(schema.ids_by_lower_name.get(name.lower(), -1))
     if found is None or schema.parents[found.field_id] is None:
         return None

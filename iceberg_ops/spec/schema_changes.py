@@ -1,4 +1,4 @@
-"""Applying collected schema changes to a type tree; the mechanics under ``schema_evolution``."""
+"""Applies collected schema changes to a type tree, for ``schema_evolution``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iceberg_ops.spec.types import IcebergType, ListType, MapType, NestedField, 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Put field ``field_id`` first, or before or after its sibling ``reference_id``."""
+    """Move field ``field_id`` to the first position, or before or after its sibling ``reference_id``."""
 
     field_id: int
     place: str
@@ -20,7 +20,7 @@ class Move:
 
 @dataclass(slots=True)
 class PendingChanges:
-    """By field id: changed and added fields, dropped ones, and per holder (None: the table) the added ids and the moves."""
+    """By field id: changed and added fields, dropped ones, and per parent (None: the table) the added ids and the moves."""
 
     updates: dict[int, NestedField] = field(default_factory=dict)
     deletes: set[int] = field(default_factory=set)
@@ -29,7 +29,7 @@ class PendingChanges:
 
 
 def rebuilt(type_: IcebergType, holder_id: int | None, changes: PendingChanges) -> IcebergType:
-    """The type held by field ``holder_id`` after the changes. Raises SchemaError for a change to a map key or a list's element."""
+    """The type of field ``holder_id`` after the changes. Raises SchemaError for a change to a map key or a list's element."""
     if isinstance(type_, StructType):
         kept = [_rebuilt_field(f, changes) for f in type_.fields if f.field_id not in changes.deletes]
         added = [_rebuilt_field(changes.updates[i], changes) for i in changes.adds.get(holder_id, ())]

@@ -1,7 +1,7 @@
 """Changes to a schema, checked one by one and applied together (spec: "Schema Evolution"; Java: UpdateSchema).
 
-Columns are named as they are in the schema before the change, whatever else the same evolution renames. Ids are given here, above
-``last_column_id``; every step raises SchemaError where the spec forbids it. Storing the result is the metadata builder's task.
+Columns have their names from the schema before the change, even if the same evolution renames them. Ids are assigned here, above
+``last_column_id``; every step raises SchemaError if the spec forbids it. Storing the result is the metadata builder's task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from iceberg_ops.spec.validity import check_schema
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A column found: its present field, full original name and parent's id (None at the top)."""
+    """A column: its current field, full original name and parent's id (None at the top level)."""
 
     field: NestedField
     name: str
@@ -36,7 +36,7 @@ class _Named:
 
 
 class SchemaEvolution:
-    """Collects changes; ``apply`` gives the new schema. Methods return the evolution itself, so calls can be chained."""
+    """Collects changes; ``apply`` returns the new schema. Methods return the evolution itself, so calls can be chained."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class SchemaEvolution:
         case_sensitive: bool = True,
         allow_incompatible_changes: bool = False,
     ) -> None:
-        """``specs``: every partition spec of the table; a promotion that would change their values is refused, and so is a column
+        """``specs``: every partition spec of the table. A promotion that would change their values is refused, and so is a column
         with the name of one of their fields (``spec.partition_names``).
 
-        ``allow_incompatible_changes`` permits adding a required column without a default and requiring an optional one; rows that
-        are already there may then break the schema.
+        ``allow_incompatible_changes`` permits adding a required column without a default and requiring an optional one; existing
+        rows may then violate the schema.
         """
         self.schema = schema
         self.last_column_id = last_column_id
@@ -80,7 +80,7 @@ class SchemaEvolution:
         )
 
     def column(self, name: str) -> NestedField:
-        """A column as the changes collected so far leave it. Raises SchemaError where there is none, or it is dropped."""
+        """A column after the changes collected so far. Raises SchemaError if there is none, or it is dropped."""
         return self._find_live(name).field
 
     def add_column(
@@ -95,8 +95,8 @@ class SchemaEvolution:
     ) -> SchemaEvolution:
         """Add a column at the end of the table or of the struct ``parent`` (of a list's elements, of a map's values).
 
-        ``default`` is a canonical value and becomes both defaults (v3); None is none. Ids inside ``type_`` are replaced by new
-        ones."""
+        ``default`` is a canonical value and becomes both defaults (v3); None means no default. Ids inside ``type_`` are replaced by
+        new ones."""
         holder_id, full_name = self._holder(parent, name)
         taken = self._lookup(full_name)
         if taken is not None and taken.field.field_id not in self._changes.deletes:
@@ -115,7 +115,7 @@ class SchemaEvolution:
         return self
 
     def drop_column(self, name: str) -> SchemaEvolution:
-        """Drop a column with all it holds. Its id is never given again."""
+        """Drop a column and its nested fields. Its id is never used again."""
         found = self._find(name)
         field_id = found.field.field_id
         if field_id in self._added_parents:
@@ -140,7 +140,7 @@ class SchemaEvolution:
         return self
 
     def update_type(self, name: str, new_type: IcebergType) -> SchemaEvolution:
-        """Promote a column. Raises SchemaError for any other change of type, and where partition values would change."""
+        """Promote a column. Raises SchemaError for any other change of type, and if partition values would change."""
         found = self._find_live(name)
         old, field_id = found.field.type, found.field.field_id
         if old == new_type:
@@ -163,7 +163,7 @@ class SchemaEvolution:
         return self
 
     def update_doc(self, name: str, doc: str | None) -> SchemaEvolution:
-        """Set or remove the comment of a column or of a field of a struct: the format has no place for others."""
+        """Set or remove the comment of a column or of a field of a struct: the format cannot store other comments."""
         found = self._find_live(name)
         if doc is not None:
             self._check_is_column(found, "have a comment")
@@ -171,8 +171,8 @@ class SchemaEvolution:
         return self
 
     def update_default(self, name: str, default: Any) -> SchemaEvolution:
-        """Set the write-default of a column or of a field of a struct, a canonical value, None for none; what rows already there
-        read as stays."""
+        """Set the write-default of a column or of a field of a struct, a canonical value, None for none; the value for existing
+        rows does not change."""
         found = self._find_live(name)
         if found.field.required and default is None and not self._incompatible:
             raise SchemaError(f"cannot set the default of required column {name!r} to null")
@@ -214,21 +214,21 @@ class SchemaEvolution:
         return self._move(name, "after", reference)
 
     def set_identifier_fields(self, names: Iterable[str]) -> SchemaEvolution:
-        """Replace the identifier fields; names as before this evolution, or of columns that it adds."""
+        """Replace the identifier fields; names are from before this evolution, or of columns that it adds."""
         self._identifiers = tuple(names)
         return self
 
     def union_by_name(self, other: Schema | StructType) -> SchemaEvolution:
-        """Take in what ``other`` has and this schema lacks: new columns (optional), wider types, optionality, comments.
+        """Add what ``other`` has and this schema lacks: new columns (optional), wider types, optionality, comments.
 
-        Columns are matched by name at each level; a narrower type in ``other`` is left aside, an unrelated one raises SchemaError.
+        Columns are matched by name at each level; a narrower type in ``other`` is ignored, an unrelated one raises SchemaError.
         """
         struct = other.struct if isinstance(other, Schema) else other
         self._union_struct(struct, None)
         return self
 
     def apply(self) -> Schema:
-        """The new schema, with the old one's id: the metadata builder gives it its own. Raises SchemaError."""
+        """The new schema, with the old one's id: the metadata builder assigns a new id. Raises SchemaError."""
         struct = rebuilt(self.schema.struct, None, self._changes)
         if not isinstance(struct, StructType):
             raise SchemaError("a schema must be a struct")
@@ -246,11 +246,11 @@ class SchemaEvolution:
         return schema
 
     def updates(self) -> tuple[TableUpdate, ...]:
-        """What to commit: the new schema, made current."""
+        """The updates to commit: the new schema, made current."""
         return AddSchema(self.apply()), SetCurrentSchema(LAST_ADDED)
 
     def _check_emptied(self, struct: StructType) -> None:
-        """A struct keeps a field: Parquet has no place for one without, and its own nulls would be lost."""
+        """A struct keeps at least one field: Parquet cannot store one without, and its own nulls would be lost."""
         for field_id, f in Schema(struct).fields_by_id.items():
             old = self.schema.fields_by_id.get(field_id)
             if f.type == StructType(()) and old is not None and old.type != f.type:
@@ -303,7 +303,7 @@ class SchemaEvolution:
         return holder is not None and isinstance(holder.type, MapType) and holder.type.key.field_id == found.field.field_id
 
     def _holder(self, parent: str | None, name: str) -> tuple[int | None, str]:
-        """The id of the struct field to add to, None for the table; and the new column's full name."""
+        """The id of the struct field to which a column is added, None for the table; and the new column's full name."""
         if not name:
             raise SchemaError("cannot add a column without a name")
         if parent is None:

@@ -11,7 +11,7 @@ MAIN_BRANCH = "main"
 
 
 class SnapshotOperation(str, Enum):
-    """What a snapshot did; ``replace`` changes files and never rows."""
+    """The kind of change in a snapshot; ``replace`` changes files and never rows."""
 
     APPEND = "append"
     REPLACE = "replace"
@@ -46,7 +46,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRef:
-    """A branch or tag. Retention fields are None where the table's properties decide."""
+    """A branch or tag. Retention fields are None if the table's properties decide."""
 
     snapshot_id: int
     type: str = "branch"

@@ -15,7 +15,7 @@ from iceberg_ops.spec.validity import check_sort_order
 
 
 class SortOrderBuilder:
-    """Collects sort keys, most significant first; no key makes the unsorted order."""
+    """Collects sort keys, most significant first; without keys it builds the unsorted order."""
 
     def __init__(self, schema: Schema, *, case_sensitive: bool = True) -> None:
         self.schema = schema
@@ -43,11 +43,11 @@ class SortOrderBuilder:
         return self
 
     def apply(self) -> SortOrder:
-        """The order; id 0 for the unsorted one, 1 for any other until the metadata builder gives it its own. Raises SchemaError."""
+        """The order; id 0 for the unsorted one, 1 for any other until the metadata builder assigns an id. Raises SchemaError."""
         order = SortOrder(1 if self._fields else 0, tuple(self._fields))
         check_sort_order(order, self.schema)
         return order
 
     def updates(self) -> tuple[TableUpdate, ...]:
-        """What to commit: the new order, made the default."""
+        """The updates to commit: the new order, made the default."""
         return AddSortOrder(self.apply()), SetDefaultSortOrder(LAST_ADDED)

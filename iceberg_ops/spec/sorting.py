@@ -22,7 +22,7 @@ class NullOrder(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SortField:
-    """One sort key. ``source_ids`` has one id but for multi-argument transforms (v3)."""
+    """One sort key. ``source_ids`` has one id, except for multi-argument transforms (v3)."""
 
     source_ids: tuple[int, ...]
     transform: Transform

@@ -1,7 +1,7 @@
 """Changes to a table's partitioning (spec: "Partition Evolution"; Java: UpdatePartitionSpec).
 
-v2 and later drop a removed field and give an equal field of any earlier spec its old id back; v1 keeps a removed field as ``void``
-so that ids stay in sequence. Storing the result is the metadata builder's task.
+v2 and later drop a removed field, and an added field gets the id of an equal field in any earlier spec; v1 keeps a removed field as
+``void`` so that ids stay in sequence. Storing the result is the metadata builder's task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMES = frozenset({"year", "month", "day", "hour"})
 
 
 def default_field_name(column: str, transform: Transform) -> str:
-    """The name Java gives a partition field that is added without one: ``id_bucket_16``, ``ts_day``."""
+    """Java's name for a partition field that is added without one: ``id_bucket_16``, ``ts_day``."""
     if transform.is_identity:
         return column
     if transform.name == "truncate":
@@ -32,7 +32,7 @@ def default_field_name(column: str, transform: Transform) -> str:
 
 
 class SpecEvolution:
-    """Collects changes; ``apply`` gives the new spec. Methods return the evolution itself, so calls can be chained."""
+    """Collects changes; ``apply`` returns the new spec. Methods return the evolution itself, so calls can be chained."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SpecEvolution:
         format_version: int = 2,
         case_sensitive: bool = True,
     ) -> None:
-        """``specs``: every spec of the table, in which an added field may find its old id."""
+        """``specs``: every spec of the table; an added field may get its old id from one of them."""
         self.spec = spec
         self.schema = schema
         self.last_partition_id = last_partition_id
@@ -68,7 +68,7 @@ class SpecEvolution:
         )
 
     def add_field(self, column: str, transform: Transform = IDENTITY, name: str | None = None) -> SpecEvolution:
-        """Partition by ``transform`` of ``column`` as well. Raises SchemaError where the spec already does or a name is taken."""
+        """Also partition by ``transform`` of ``column``. Raises SchemaError if the spec already does or a name is taken."""
         source_id = self._source_id(column)
         same = self._same(self.spec.fields, source_id, transform)
         if same is not None:
@@ -112,7 +112,7 @@ class SpecEvolution:
         return self
 
     def apply(self) -> PartitionSpec:
-        """The new spec, with the old one's id: the metadata builder gives it its own. Raises SchemaError."""
+        """The new spec, with the old one's id: the metadata builder assigns a new id. Raises SchemaError."""
         fields = []
         for f in self.spec.fields:
             renamed = replace(f, name=self._renames.get(f.name, f.name))
@@ -125,7 +125,7 @@ class SpecEvolution:
         return spec
 
     def updates(self) -> tuple[TableUpdate, ...]:
-        """What to commit: the new spec, made the default."""
+        """The updates to commit: the new spec, made the default."""
         return AddPartitionSpec(self.apply()), SetDefaultSpec(LAST_ADDED)
 
     def _next_id(self) -> int:
@@ -149,14 +149,14 @@ class SpecEvolution:
         return found
 
     def _recycled(self, source_id: int, transform: Transform, name: str | None) -> PartitionField | None:
-        """An equal field of an earlier spec (of that name, where one is asked for), with its id and name."""
+        """An equal field of an earlier spec (with that name, if one is given), with its id and name."""
         if self._format_version < 2:
             return None
         equal = (f for f in self._history if f.source_ids == (source_id,) and f.transform == transform)
         return next((f for f in equal if name is None or f.name == name), None)
 
     def _restore(self, removed: PartitionField, name: str | None) -> SpecEvolution:
-        """Removing and adding the same field changes nothing but, where one is given, its name."""
+        """Removing and adding the same field changes nothing except its name, if one is given."""
         self._deletes.discard(removed.field_id)
         return self if name is None or name == removed.name else self.rename_field(removed.name, name)
 
@@ -169,7 +169,7 @@ class SpecEvolution:
                     )
 
     def _free_name(self, name: str) -> None:
-        """A removed or void field gives its name up (it gains its id as a suffix); a live one keeps it."""
+        """A removed or void field releases its name (its id is appended to it); a live one keeps it."""
         if any(f.name == name for f in self._adds):
             raise SchemaError(f"cannot name a partition field {name!r}: this evolution adds one of that name")
         holder = next((f for f in self.spec.fields if self._renames.get(f.name, f.name) == name), None)

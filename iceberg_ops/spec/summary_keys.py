@@ -1,6 +1,6 @@
 """Keys of a snapshot's summary that count files and rows (spec: "Optional Snapshot Summary Fields"; Java: SnapshotSummary).
 
-Data files and records are "deleted", everything else is "removed". Keys that this package adds for itself are ``commit.protocol.
+Data files and records are "deleted", everything else is "removed". Keys that only this package uses are in ``commit.protocol.
 run_keys``.
 """
 

@@ -1,6 +1,6 @@
 """Table metadata as one immutable value (spec: "Table Metadata").
 
-How it changes is in ``updates`` (what may change) and ``metadata_builder`` (how a list of updates becomes the next value); its
+``updates`` defines the possible changes, and ``metadata_builder`` applies a list of updates; the
 JSON form is in ``iceberg_ops.serde.json.metadata_json``.
 """
 
@@ -95,21 +95,21 @@ class TableMetadata:
 
     @cached_property
     def all_fields_by_id(self) -> Mapping[int, NestedField]:
-        """Fields of every schema, the current schema's winning, then later schemas': types of dropped columns stay known."""
+        """Fields of every schema; the current schema overrides others, then later schemas: types of dropped columns stay known."""
         now = self.schemas_by_id.get(self.current_schema_id)
         return fields_ever(self.schemas, now or Schema.of(), self.format_version)
 
     def reads_columns_of(self, schema: Schema, field_ids: Collection[int] | None = None) -> bool:
-        """Whether the present columns, of ``field_ids`` or all, are those of ``schema``, or promoted since. Others are of a table
-        that another engine has replaced: a column of the former one's name has its id, whatever its type."""
+        """Whether the current columns, of ``field_ids`` or all, are those of ``schema``, or promoted since. If not, another engine
+        has replaced the table: a column has the id of the former one with its name, whatever its type."""
         then = schema.fields_by_id
         ids = then if field_ids is None else [i for i in field_ids if i in then]
         pairs = ((then[i].type, self.all_fields_by_id[i].type) for i in ids if i in self.all_fields_by_id)
         return all((a.is_nested and b.is_nested) or can_promote(a, b, self.format_version) for a, b in pairs)
 
     def schema_of_values(self, schema: Schema) -> Schema:
-        """Whose types partition values of a snapshot of ``schema`` are read in: the current schema's, unless that has other columns
-        of these ids, or one whose type does not hold every value (a date need not be a timestamp_ns)."""
+        """The schema that gives the types of partition values in a snapshot of ``schema``: the current schema, unless that has
+        other columns with these ids, or one whose type does not hold every value (not every date is a timestamp_ns)."""
         if schema.schema_id == self.current_schema_id:
             return self.schema
         now = self.all_fields_by_id
@@ -119,7 +119,7 @@ class TableMetadata:
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        """Head of main, or None for an empty table. Raises CorruptTableError when it is named but missing."""
+        """Head of main, or None for an empty table. Raises CorruptTableError if the metadata names a missing snapshot."""
         if self.current_snapshot_id is None:
             return None
         return self._of(self.snapshots_by_id, self.current_snapshot_id, "snapshot")
@@ -134,19 +134,19 @@ class TableMetadata:
             ) from None
 
     def ref(self, name: str) -> SnapshotRef | None:
-        """The branch or tag of that name; ``main`` also where only current-snapshot-id says so."""
+        """The branch or tag with that name; ``main`` also if only current-snapshot-id defines it."""
         found = self.refs.get(name)
         if found is None and name == MAIN_BRANCH and self.current_snapshot_id is not None:
             return SnapshotRef(snapshot_id=self.current_snapshot_id)
         return found
 
     def branch_head(self, branch: str = MAIN_BRANCH) -> Snapshot | None:
-        """Head snapshot of a branch, or None where the branch has none yet."""
+        """Head snapshot of a branch, or None if the branch has none yet."""
         ref = self.ref(branch)
         return None if ref is None else self._of(self.snapshots_by_id, ref.snapshot_id, "snapshot")
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
-        """The snapshot, its parent and so on, as far as they are still in the metadata."""
+        """The snapshot, its parent and so on, as far as the metadata still has them."""
         seen: set[int] = set()
         while snapshot_id is not None and snapshot_id not in seen:
             snapshot = self.snapshots_by_id.get(snapshot_id)
@@ -157,7 +157,7 @@ class TableMetadata:
             snapshot_id = snapshot.parent_snapshot_id
 
     def schema_of(self, snapshot: Snapshot) -> Schema:
-        """The schema a snapshot was written with; the current one where it records none or an unknown one."""
+        """The schema with which a snapshot was written; the current one if it records none or an unknown one."""
         if snapshot.schema_id is None:
             return self.schema
         return self.schemas_by_id.get(snapshot.schema_id, self.schema)

@@ -1,6 +1,6 @@
-"""A table's uuid (spec: "table-uuid") is a value: one table's metadata files may spell it in upper case and in lower case.
+"""A table's uuid (spec: "table-uuid") as a value: metadata files of one table may spell it in upper case or in lower case.
 
-It is written back as it was read, because other engines compare its text. Here it is compared by these two functions only.
+It is written back as it was read, because other engines compare its text. This package compares it only by these two functions.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ def uuid_key(uuid: str) -> str:
 
 
 def same_uuid(one: str, other: str) -> bool:
-    """Whether two texts spell one uuid. That both are empty does not show that two tables are one (``table.same_table``)."""
+    """Whether two texts spell one uuid. Two empty texts do not show that the tables are the same (``table.same_table``)."""
     return uuid_key(one) == uuid_key(other)

@@ -1,8 +1,8 @@
 """Transforms applied to one value (spec: "Partition Transforms", Appendix B).
 
-Null maps to null. Divisions floor, so that the hour before the epoch is hour -1. What the result's type does not hold wraps
+Null maps to null. Divisions floor, so that the hour before the epoch is hour -1. A value that the result's type cannot hold wraps
 around, as in Iceberg Java: truncate below the least int or long, truncate of ints by more than 2**30, hours beyond an int. The
-vectorised form for Arrow columns is in ``iceberg_ops.data.columns.partition_values`` and is tested against this one.
+vectorised form for Arrow columns is in ``iceberg_ops.data.columns.partition_values`` and is tested against this module.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def _is_whole(source: IcebergType) -> bool:
 
 
 def wrapped(value: int, bits: int) -> int:
-    """``value`` as fixed-width arithmetic of that number of bits has it."""
+    """``value`` in fixed-width arithmetic of that number of bits."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
 
 def _wrapped_truncated(source: IcebergType, width: int, value: int) -> int:
-    """``v - (((v % W) + W) % W)`` in Java's arithmetic, whose ``%`` takes the sign of ``v`` and which wraps at every step."""
+    """``v - (((v % W) + W) % W)`` in Java's arithmetic, whose ``%`` has the sign of ``v`` and which wraps at every step."""
     bits = 32 if source == INT else 64
     shifted = wrapped(_java_remainder(value, width) + width, bits)
     return wrapped(value - _java_remainder(shifted, width), bits)
@@ -94,7 +94,7 @@ def _period(name: str, source: IcebergType, value: int) -> int:
 
 def apply(transform: Transform, source: IcebergType, value: Any) -> Any:
     """The transform's value in canonical form. Raises UnsupportedError for an unknown transform, SchemaError for a source type that
-    the transform does not take."""
+    the transform does not accept."""
     found = in_order(transform, source, value)
     if found is None:
         return None
@@ -104,8 +104,8 @@ def apply(transform: Transform, source: IcebergType, value: Any) -> Any:
 
 
 def in_order(transform: Transform, source: IcebergType, value: Any) -> Any:
-    """``apply`` without wrapping around: the transforms that keep the order of values keep it here for all of them. Raises as
-    ``apply`` does."""
+    """``apply`` without wrapping around, so that order-preserving transforms keep the order of all values. Raises the errors of
+    ``apply``."""
     if not transform.is_known:
         raise UnsupportedError(
             f"not supported: computing transform {transform}, because this version of the format does not define it"
@@ -126,7 +126,7 @@ def in_order(transform: Transform, source: IcebergType, value: Any) -> Any:
 
 
 def human_value(transform: Transform, source: IcebergType, value: Any) -> str:
-    """Text of a transform's value, as partition paths show it: year ``2017``, month ``2017-11``, day ``2017-11-16``, hour
+    """Text of a transform's value in partition paths: year ``2017``, month ``2017-11``, day ``2017-11-16``, hour
     ``2017-11-16-10``; other transforms as ``values.human``; null as ``null``."""
     if value is None:
         return "null"

@@ -1,7 +1,7 @@
-"""Partition and sort transforms as maps of values (spec: "Partition Transforms", Appendix B).
+"""Partition and sort transforms (spec: "Partition Transforms", Appendix B).
 
-A transform maps a canonical value of its source type to a canonical value of ``result_type``; null maps to null. Projecting
-predicates through a transform is done in ``iceberg_ops.expressions.projection``.
+A transform maps a canonical value of its source type to a canonical value of ``result_type``; null maps to null.
+``iceberg_ops.expressions.projection`` projects predicates through a transform.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PLAIN_NAMES = frozenset({"identity", "year", "month", "day", "hour", "void"})
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """``name`` is identity, bucket, truncate, year, month, day, hour, void, or for a transform this version of the spec does not
-    know, its whole text. ``parameter`` is N of bucket[N] or W of truncate[W]."""
+    """``name`` is identity, bucket, truncate, year, month, day, hour, void or, for an unknown transform, its complete
+    text. ``parameter`` is N of bucket[N] or W of truncate[W]."""
 
     name: str
     parameter: int | None = None
@@ -52,11 +52,11 @@ class Transform:
         return self.name in _PLAIN_NAMES or self.parameter is not None
 
     def can_transform(self, source: IcebergType) -> bool:
-        """Whether the spec lets this transform take values of ``source``; never so for an unknown transform."""
+        """Whether the spec allows this transform for values of ``source``; False for an unknown transform."""
         return isinstance(source, PrimitiveType) and source.name in _SOURCES.get(self.name, frozenset())
 
     def result_type(self, source: IcebergType) -> IcebergType:
-        """Type of the transform's values; a date for ``day``. Unknown transforms give string."""
+        """Type of the transform's values; a date for ``day``, string for unknown transforms."""
         if self.name in ("identity", "truncate", "void"):
             return source
         if self.name == "day":

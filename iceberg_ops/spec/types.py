@@ -1,6 +1,6 @@
 """Iceberg types (spec: "Schemas and Data Types").
 
-Values of a type are held, everywhere above this module, in one canonical Python form:
+Above this module, values of a type are always held in one canonical Python form:
 
 ==================================  ==========================================================
 boolean, int, long, float, double   bool, int, int, float (already rounded to 32 bit), float
@@ -139,12 +139,12 @@ _GEOGRAPHY = re.compile(r"geography(?:\(\s*([^,)]*?)\s*(?:,\s*(\w+)\s*)?\))?")
 
 
 def can_be_key(type_: IcebergType) -> bool:
-    """Whether rows can be told apart by a column of that type: one stored value, whose equality is that of its bytes."""
+    """Whether a column of that type can identify rows: one stored value, whose equality is that of its bytes."""
     return isinstance(type_, PrimitiveType) and type_.name not in _NO_KEYS
 
 
 def primitive_from_name(text: str) -> PrimitiveType:
-    """The primitive that the spec's JSON names ``text``. Raises SchemaError."""
+    """The primitive with the spec's JSON name ``text``. Raises SchemaError."""
     if plain := _PLAIN.get(text):
         return plain
     if (m := _FIXED.fullmatch(text)) and (length := whole_number(m[1], INT_MAX)) is not None:
@@ -164,7 +164,7 @@ def primitive_from_name(text: str) -> PrimitiveType:
 
 
 class _Missing:
-    """Tells "no default" from a default of null."""
+    """Distinguishes "no default" from a default of null."""
 
     __slots__ = ()
 
@@ -182,8 +182,8 @@ MISSING = _Missing()
 class NestedField:
     """A struct field, a list's element, or a map's key or value.
 
-    ``initial_default`` and ``write_default`` (v3) are canonical values (see the module docstring), MISSING where there is none.
-    ``extra`` holds unknown JSON keys, kept through a rewrite.
+    ``initial_default`` and ``write_default`` (v3) are canonical values (see the module docstring), MISSING if there is none.
+    ``extra`` holds unknown JSON keys, which survive a rewrite.
     """
 
     field_id: int
@@ -239,7 +239,7 @@ class ListType(IcebergType):
 
 @dataclass(frozen=True, slots=True)
 class MapType(IcebergType):
-    """A map; ``key`` (always required) and ``value`` are fields of those names."""
+    """A map; ``key`` (always required) and ``value`` are fields with those names."""
 
     key: NestedField
     value: NestedField

@@ -1,7 +1,7 @@
-"""Changes to table metadata, named as the REST catalog specification names them (``TableUpdate``).
+"""Changes to table metadata, with the names of the REST catalog specification (``TableUpdate``).
 
-A commit is a list of these plus a list of ``requirements``; every catalog, REST or not, takes both.
-``metadata_builder.apply_updates`` turns them into the next TableMetadata.
+A commit is a list of these plus a list of ``requirements``; every catalog, REST or not, accepts both.
+``metadata_builder.apply_updates`` applies them to give the next TableMetadata.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from iceberg_ops.spec.sorting import SortOrder
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 
 LAST_ADDED = -1
-"""As an id: the schema, spec or sort order added just before, by the same list of updates."""
+"""Used as an id: the schema, spec or sort order that the same list of updates added just before."""
 
 
 class TableUpdate:
@@ -38,7 +38,7 @@ class UpgradeFormatVersion(TableUpdate):
 
 @dataclass(frozen=True, slots=True)
 class AddSchema(TableUpdate):
-    """The builder gives the schema its id (or reuses an equal one's)."""
+    """The builder assigns the schema's id (or reuses that of an equal schema)."""
 
     schema: Schema
 
@@ -70,8 +70,8 @@ class SetDefaultSortOrder(TableUpdate):
 
 @dataclass(frozen=True, slots=True)
 class AddSnapshot(TableUpdate):
-    """``schema`` and ``specs`` are those of the snapshot's manifests. A catalog refuses the snapshot where the table no longer has
-    them, or has others under their ids: an expiry may have removed them since. REST's ``add-snapshot`` does not hold them."""
+    """``schema`` and ``specs`` are those of the snapshot's manifests. A catalog refuses the snapshot if the table no longer has
+    them, or has others with their ids: an expiry may have removed them since. REST's ``add-snapshot`` does not contain them."""
 
     snapshot: Snapshot
     schema: Schema | None = None
@@ -141,7 +141,7 @@ class RemoveSchemas(TableUpdate):
 
 @dataclass(frozen=True, slots=True)
 class AddEncryptionKey(TableUpdate):
-    """``key`` is the entry of ``encryption-keys`` as its JSON object."""
+    """``key`` is the JSON object of the entry in ``encryption-keys``."""
 
     key: Mapping[str, Any]
 

@@ -1,6 +1,6 @@
-"""What the spec forbids in a schema, a partition spec or a sort order that is about to be written.
+"""Checks the rules of the spec for a schema, a partition spec or a sort order before it is written.
 
-Reading is more lenient (see ``iceberg_ops.serde``): these rules guard what this package adds to a table. All functions raise
+Reading accepts more (see ``iceberg_ops.serde``): these rules apply to what this package adds to a table. All functions raise
 SchemaError. Spec: "Schemas and Data Types", "Default values", "Partitioning", "Sorting".
 """
 
@@ -38,10 +38,10 @@ def _type_name(type_: IcebergType) -> str:
 
 
 def check_schema(schema: Schema, format_version: int, before: Schema | None = None) -> None:
-    """Types and defaults that the format version has, usable field ids, distinct names, permitted identifier fields.
+    """Types and defaults that the format version supports, usable field ids, distinct names, permitted identifier fields.
 
-    ``before``: the schema that this one follows. A default that it has already is left alone where the format allows it but other
-    readers fail on it: the table must stay changeable."""
+    ``before``: the previous schema. An existing default that the format allows but on which other readers fail is not refused: the
+    table must remain changeable."""
     check_nesting(schema, before)
     for field_id, f in schema.fields_by_id.items():
         name = schema.names_by_id[field_id]
@@ -58,13 +58,14 @@ def check_schema(schema: Schema, format_version: int, before: Schema | None = No
 
 
 def check_upgrade(schema: Schema | None, current: int, version: int) -> None:
-    """What stands against an upgrade of a table with that current schema, if it has one yet."""
+    """Checks whether a table with that current schema, if it has one yet, can be upgraded."""
     if schema is not None and version > current:
         _check_lineage_names(schema, version)
 
 
 def _check_lineage_names(schema: Schema, format_version: int, before: Schema | None = None) -> None:
-    """No column of a v3 table has the name of a row lineage column, unless ``before`` has it already (``schema`` may rename it)."""
+    """No column of a v3 table may have the name of a row lineage column, unless ``before`` already has it (``schema`` may rename
+    it)."""
     known = () if before is None else before.fields
     if twin := lineage_twin((f for f in schema.fields if not any(f.name == k.name for k in known)), format_version):
         raise SchemaError(
@@ -117,7 +118,7 @@ def check_field(f: NestedField, name: str, format_version: int) -> None:
 
 
 def _check_finite(f: NestedField, name: str, before: NestedField | None) -> None:
-    """JSON, in which schemas are stored, has no NaN and no infinities: other readers take them for 0, or fail."""
+    """Schemas are stored in JSON, which has no NaN and no infinities: other readers read them as 0, or fail."""
     known = () if before is None else (before.initial_default, before.write_default)
     for label, default in (("initial-default", f.initial_default), ("write-default", f.write_default)):
         if not _is_finite(default) and not any(same_default(default, other) for other in known):
@@ -125,21 +126,21 @@ def _check_finite(f: NestedField, name: str, before: NestedField | None) -> None
 
 
 def _is_finite(default: object) -> bool:
-    """Of everything that a default holds, keys and values of maps included."""
+    """Checks all values in a default, including keys and values of maps."""
     if isinstance(default, list | tuple):
         return all(_is_finite(part) for part in default)
     return not isinstance(default, float) or math.isfinite(default)
 
 
 def same_default(a: object, b: object) -> bool:
-    """Whether two canonical values are the same, NaN being the same as itself."""
+    """Whether two canonical values are equal, with NaN equal to itself."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(same_default, a, b))
     return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
 def check_identifier_field(schema: Schema, field_id: int) -> None:
-    """An identifier field is a required primitive, not a float, reached through required structs only."""
+    """An identifier field must be a required primitive, not a float, inside required structs only."""
     f = schema.field(field_id)
     name = schema.names_by_id[field_id]
     if not isinstance(f.type, PrimitiveType) or f.type.name in ("variant", "unknown"):
@@ -167,7 +168,7 @@ def _parents(schema: Schema, field_id: int) -> Iterable[NestedField]:
 
 
 def check_source(schema: Schema, source_id: int, transform: Transform, what: str) -> None:
-    """The source of a partition or sort field is a primitive column, outside lists and maps, that its transform takes."""
+    """The source of a partition or sort field must be a primitive column, outside lists and maps, that its transform accepts."""
     source = schema.fields_by_id.get(source_id)
     if source is None:
         raise SchemaError(f"{what}: its source column {source_id} is not in schema {schema.schema_id}")
@@ -190,7 +191,7 @@ def _check_transform(transform: Transform, what: str) -> None:
 
 
 def check_spec_sources(spec: PartitionSpec, schema: Schema) -> None:
-    """Every field that is not void has a source column that its transform takes; unknown transforms are left alone."""
+    """Every field that is not void must have a source column that its transform accepts; unknown transforms are not checked."""
     for f in spec.fields:
         if not f.transform.is_void:
             for source_id in f.source_ids:
@@ -198,7 +199,7 @@ def check_spec_sources(spec: PartitionSpec, schema: Schema) -> None:
 
 
 def check_new_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> None:
-    """A spec to be added: known transforms, distinct names that no other column has, v1's sequential ids."""
+    """A new spec must have known transforms, distinct names that no other column has, and v1's sequential ids."""
     check_spec_sources(spec, schema)
     names: set[str] = set()
     for position, f in enumerate(spec.fields):
@@ -215,14 +216,14 @@ def check_new_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> 
 
 
 def _may_share_name(f: PartitionField, column: NestedField, schema: Schema) -> bool:
-    """Its own identity or void field; also what is left of a column that is gone (see ``partition_names``)."""
+    """Its own identity or void field; also a field whose source column is dropped (see ``partition_names``)."""
     if f.transform.is_void:
         return column.field_id == f.source_id or f.source_id not in schema.fields_by_id
     return f.transform.is_identity and column.field_id == f.source_id
 
 
 def check_sort_order(order: SortOrder, schema: Schema, *, new: bool = True) -> None:
-    """Every field's source column is there and its transform takes it; a new order has only known transforms."""
+    """Every field's source column must exist and its transform must accept it; a new order may have only known transforms."""
     for f in order.fields:
         what = f"sort field {f.transform}({', '.join(map(str, f.source_ids))})"
         if new:

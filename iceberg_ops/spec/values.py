@@ -1,4 +1,4 @@
-"""Canonical values <-> binary single values, and the text people read (spec: Appendix D).
+"""Canonical values <-> binary single values, and their text for people (spec: Appendix D).
 
 Bounds are not rewritten when a column is promoted, so the length shows the written type: a ``long`` of 4 bytes was an int,
 a ``double`` of 4 bytes a float, a ``timestamp`` or ``timestamp_ns`` of 4 bytes a date.
@@ -32,7 +32,7 @@ _AS_IS = frozenset({"fixed", "binary", "geometry", "geography", "variant"})
 
 
 def unscaled(value: Decimal) -> int:
-    """The whole number that ``value`` is at its own scale: 14.20 -> 1420."""
+    """The unscaled integer of ``value`` at its own scale: 14.20 -> 1420."""
     if "." in (text := f"{value:f}"):  # half the time
         return int(text.replace(".", ""))
     sign, digits, _ = value.as_tuple()
@@ -105,7 +105,7 @@ def geo_bound_to_bytes(x: float, y: float, z: float | None = None, m: float | No
 
 
 def geo_bound_from_bytes(data: bytes) -> tuple[float, float, float | None, float | None]:
-    """x, y, z and m of a bounding box corner; None for a dimension that is not there. Raises CorruptTableError."""
+    """x, y, z and m of a bounding box corner; None for a missing dimension. Raises CorruptTableError."""
     if len(data) not in (16, 24, 32):
         raise CorruptTableError(f"geospatial bound of {len(data)} bytes: must be 16, 24 or 32")
     parts = struct.unpack(f"<{len(data) // 8}d", data)
@@ -114,7 +114,7 @@ def geo_bound_from_bytes(data: bytes) -> tuple[float, float, float | None, float
 
 
 def float32(value: float) -> float:
-    """``value`` rounded to the nearest 32-bit float; infinite where it lies beyond them."""
+    """``value`` rounded to the nearest 32-bit float; infinite if it is out of range."""
     try:
         return float(_PACK["float"].unpack(_PACK["float"].pack(value))[0])
     except OverflowError:
@@ -132,7 +132,7 @@ def _digits_of(value: float, single: bool) -> tuple[str, int]:
 
 
 def float_text(value: float, *, single: bool = False) -> str:
-    """As Java's Double.toString and Float.toString write it: ``2.25``, ``1.0E10``, ``NaN``, ``-Infinity``."""
+    """In the form of Java's Double.toString and Float.toString: ``2.25``, ``1.0E10``, ``NaN``, ``-Infinity``."""
     if math.isnan(value):
         return "NaN"
     sign = "-" if struct.pack(">d", value)[0] & 0x80 else ""
@@ -151,7 +151,7 @@ def float_text(value: float, *, single: bool = False) -> str:
 
 
 def time_text(micros: int) -> str:
-    """As Java's LocalTime.toString: seconds only when there are any, fractions in groups of three digits."""
+    """In the form of Java's LocalTime.toString: seconds only if there are any, fractions in groups of three digits."""
     text = iso_time(micros)
     whole, _, fraction = text.partition(".")
     if not fraction:

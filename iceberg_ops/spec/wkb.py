@@ -1,7 +1,7 @@
-"""Geometries and geographies: well-known binary taken apart, and shown as well-known text (spec: Appendix G).
+"""Geometries and geographies: parses well-known binary, and writes well-known text (spec: Appendix G).
 
-ISO forms of every dimension (XY, XYZ, XYM, XYZM) and kind; the flags of extended WKB (EWKB) are understood, its SRID is passed
-over. Nothing is said about what a shape means: rings need not close, and coordinates may be NaN (an empty point is all NaN).
+ISO forms of every dimension (XY, XYZ, XYM, XYZM) and kind; the flags of extended WKB (EWKB) are understood, its SRID is
+ignored. The meaning of a shape is not checked: rings need not close, and coordinates may be NaN (an empty point is all NaN).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Shape:
 
 
 def parse_wkb(data: bytes) -> Shape:
-    """The shape of a WKB value. Raises CorruptTableError where it is not exactly one."""
+    """The shape of a WKB value. Raises CorruptTableError if it is not exactly one shape."""
     try:
         shape, end = _shape(data, 0, 0)
     except (struct.error, IndexError) as e:
@@ -66,7 +66,7 @@ def wkt(shape: Shape) -> str:
 
 
 def point_wkt(x: float, y: float, z: float | None = None, m: float | None = None) -> str:
-    """The text of a single point, as bounds are."""
+    """The text of a single point, for bounds."""
     axes = ("" if z is None else "Z") + ("" if m is None else "M")
     return wkt(Shape(POINT, axes, (tuple(v for v in (x, y, z, m) if v is not None),)))
 

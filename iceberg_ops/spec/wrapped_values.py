@@ -1,8 +1,8 @@
-"""Partition values that wrap around, because writers with fixed-width arithmetic (Iceberg Java) compute them in 32 or 64 bits.
+"""Partition values that wrap around because writers with fixed-width arithmetic (Iceberg Java) compute them in 32 or 64 bits.
 
 Such a value does not follow the order of its rows. Truncate wraps for the block that begins below the least int or long, and, in an
-int column, for most numbers where its width is above 2**30. Hours wrap for timestamps that lie more than 2**31 hours from 1970. A
-column of longs may have been one of ints: other writers promote it without regard to its partition values.
+int column, for most numbers if its width is above 2**30. Hours wrap for timestamps more than 2**31 hours from 1970. A
+long column may have been an int column: other writers promote it without regard to its partition values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import INT, LONG, TIMESTAMP, TIMESTAMPTZ, IcebergType
 
 WIDEST_OF_INTS = 1 << 30
-"""The greatest W for which ``v % W + W`` stays an int."""
+"""The greatest W for which ``v % W + W`` fits an int."""
 _TICKS_PER_HOUR = 3600 * MICROS_PER_SECOND
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 _LEAST_INT, _GREATEST_INT = -(1 << 31), (1 << 31) - 1
@@ -23,8 +23,8 @@ _LEAST_INT, _GREATEST_INT = -(1 << 31), (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class WrappedValues:
-    """Rows from ``first_row`` to ``last_row`` (source values) may lie in partitions of values from ``low`` to ``high``.
-    ``are_own``: the transform gives those rows that value also where it is applied to them now."""
+    """Rows from ``first_row`` to ``last_row`` (source values) may be in partitions with values from ``low`` to ``high``.
+    ``are_own``: the transform also gives those rows that value when it is applied to them now."""
 
     first_row: int
     last_row: int
@@ -51,8 +51,8 @@ def wrapped_values(transform: Transform, source: IcebergType) -> tuple[WrappedVa
 
 
 def wrapped_truncation(transform: Transform, bits: int) -> int | None:
-    """Where writers of whole numbers of that width put the block of truncate that begins below the least number: their value wraps
-    around. None for another transform, or where no block does."""
+    """The value that writers with integers of that width give to the block of truncate that begins below the least number: it wraps
+    around. None for another transform, or if no block does."""
     if transform.name != "truncate" or not transform.parameter:
         return None
     beyond = -(2 ** (bits - 1)) % transform.parameter

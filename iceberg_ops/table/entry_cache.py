@@ -1,6 +1,6 @@
-"""What was decoded from manifests, kept in this process: manifests never change, so none is decoded twice while it fits the budget.
+"""A cache of decoded manifests in this process: manifests never change, so none is decoded twice while it fits the budget.
 
-Bounded by an estimate of memory; the least recently used go first.
+The size is limited by an estimate of memory; the least recently used ones are removed first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ DEFAULT_BUDGET_BYTES = 256 * 1024 * 1024
 
 
 class EntryCache:
-    """Least-recently-used cache of immutable values. Safe to use from several threads; a miss may be made by two at once."""
+    """Least-recently-used cache of immutable values. Safe to use from several threads; two threads may compute the same missing
+    value."""
 
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget = budget_bytes
@@ -27,7 +28,7 @@ class EntryCache:
         self.used_bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], T], size_of: Callable[[T], int]) -> T:
-        """What is kept under ``key``, else what ``make`` gives; ``size_of`` says how many bytes that takes."""
+        """The value under ``key``, else the result of ``make``; ``size_of`` gives its size in bytes."""
         kept: T | None = self.known(key)
         if kept is not None:
             return kept
@@ -43,7 +44,7 @@ class EntryCache:
         return made
 
     def known(self, key: Hashable) -> Any:
-        """What is kept under ``key``; None for nothing."""
+        """The value under ``key``; None if there is none."""
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -52,14 +53,14 @@ class EntryCache:
             return found[1]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         with self._lock:
             self._kept.clear()
             self.used_bytes = 0
 
 
 def entries_bytes(entries: Sequence[ManifestEntry]) -> int:
-    """What entries take in memory, going by the first one: about 600 bytes each and 90 per statistic."""
+    """The memory of entries, estimated from the first one: about 600 bytes each and 90 per statistic."""
     if not entries:
         return 200
     f = entries[0].data_file

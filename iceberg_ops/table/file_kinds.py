@@ -1,4 +1,4 @@
-"""Which files look like a table's, by their first bytes, their names and, of metadata, their content."""
+"""Recognises files of tables by their first bytes, their names and, for metadata, their content."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from iceberg_ops.serde.json.metadata_json import MAX_METADATA_BYTES, is_metadata
 
 _METADATA_NAMES = (".metadata.json", ".metadata.json.gz", "version-hint.text")
 _DATA = {b"PAR1": "Parquet", b"PARE": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin", b"SQLite": "SQLite"}
-"""The first bytes of the files that tables and SQL catalogs consist of, and their formats."""
+"""The first bytes of the files that belong to tables and SQL catalogs, and their formats."""
 LONGEST_MAGIC = max(map(len, _DATA))
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _MARK = b'"format-version"'
-"""A key of all metadata: a large file of JSON rows, which lacks it, is searched and not parsed."""
+"""A key of all metadata: a large file of JSON rows without it is only searched, not parsed."""
 
 
 def has_metadata_name(place: str) -> bool:
@@ -22,15 +22,15 @@ def has_metadata_name(place: str) -> bool:
 
 
 def kind_of_data(place: str, begin: bytes) -> str | None:
-    """What a file of this name and beginning (empty: there is none) is, where it may be a table's or a catalog's; else None."""
+    """The kind of a file with this name and these first bytes (empty: none), if it may belong to a table or catalog; else None."""
     if has_metadata_name(place):
         return "a table's metadata"
     return next((f"a file of format {name}" for magic, name in _DATA.items() if begin.startswith(magic)), None)
 
 
 def kind_of_file(place: str, source: BinaryIO) -> str | None:
-    """``kind_of_data`` of a local file that is there. Metadata is found by its content, too: a table may be registered with a file
-    of any name. Reads on in ``source``, which is at its begin."""
+    """``kind_of_data`` of an existing local file. Metadata is also recognised by its content: a table may be registered with a file
+    of any name. Reads ``source``, which is at its beginning."""
     begin = source.read(LONGEST_MAGIC)
     kind = kind_of_data(place, begin)
     if kind is None and begin and _holds_metadata(source, begin):

@@ -1,5 +1,6 @@
-"""Reading what another engine has replaced (CREATE OR REPLACE TABLE): the table keeps its uuid and its former snapshots, and a
-column gets the id of the former one of its name, whatever its type. Manifests do not say of which types partition values are."""
+"""Reads data of a table that another engine has replaced (CREATE OR REPLACE TABLE): the table keeps its uuid and its former
+snapshots, and a new column gets the id of the former one with its name, whatever its type. Manifests do not record the types of
+partition values."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from iceberg_ops.table.table import Table
 
 
 def as_it_was(table: Table, schema: Schema) -> Table:
-    """The table as a snapshot of ``schema`` is to be read: its own columns tell of which types partition values are where the
-    table's do not (``TableMetadata.schema_of_values``). The table may lack such a column by now, too."""
+    """The table as needed to read a snapshot of ``schema``: the snapshot's columns give the types of partition values that the
+    table's do not (``TableMetadata.schema_of_values``). The table may no longer have such a column, too."""
     told = table.metadata.schema_of_values(schema)
     if told.schema_id == table.metadata.current_schema_id:
         return table
@@ -28,15 +29,16 @@ def as_it_was(table: Table, schema: Schema) -> Table:
 
 
 def as_written(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Table:
-    """The table as a manifest of ``snapshot`` is to be read: by the columns of the snapshot that made it, as long as that is there.
-    A branch of the former table may have got commits since, whose snapshots have the present columns and carry its manifests on."""
+    """The table as needed to read a manifest of ``snapshot``: with the columns of the snapshot that made it, as long as that
+    exists. A branch of the former table may have new commits, whose snapshots have the current columns and still list its
+    manifests."""
     maker = table.metadata.snapshots_by_id.get(manifest.added_snapshot_id or -1, snapshot)
     return as_it_was(table, table.metadata.schema_of(maker))
 
 
 def former_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
-    """Entries of a manifest of ``snapshot``, for callers that do not look at partition values: where the snapshot that made it has
-    expired, by the columns of any schema that reads it. Raises CorruptTableError where none does."""
+    """Entries of a manifest of ``snapshot``, for callers that do not use partition values: if the snapshot that made it has
+    expired, with the columns of any schema that can read it. Raises CorruptTableError if none can."""
     try:
         return entries_of(as_written(table, snapshot, manifest), manifest)
     except CorruptTableError:
@@ -48,18 +50,18 @@ def former_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) 
 
 
 def live_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
-    """As ``former_entries_of``, what is live."""
+    """The live entries of ``former_entries_of``."""
     return [e for e in former_entries_of(table, snapshot, manifest) if e.is_live]
 
 
 def schema_when_made(table: Table, manifest: ManifestFile) -> Schema | None:
-    """The table's schema when the manifest was written, as the manifest says; None where it does not. Raises CorruptTableError."""
+    """The table's schema when the manifest was written, as recorded in it; None if it is not. Raises CorruptTableError."""
     return read_table_schema(read_stored(table.io, manifest.manifest_path, "manifest"), manifest.manifest_path)
 
 
 def schema_of_maker(table: Table, manifest: ManifestFile) -> Schema | None:
-    """The schema of the snapshot that made the manifest. As the manifest says where that one has expired, and where it carries on
-    files of others: it may be one of former columns that lost a file. Raises CorruptTableError."""
+    """The schema of the snapshot that made the manifest. If that has expired, or if the manifest carries files of other snapshots,
+    the schema recorded in the manifest: it may be one of former columns that lost a file. Raises CorruptTableError."""
     maker = table.metadata.snapshots_by_id.get(manifest.added_snapshot_id or -1)
     if maker is not None and manifest.existing_files_count == 0:
         return table.metadata.schema_of(maker)
@@ -68,8 +70,8 @@ def schema_of_maker(table: Table, manifest: ManifestFile) -> Schema | None:
 
 
 def of_former_columns(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, Schema]:
-    """The schemas, by path, of those of the manifests that were made while the table had other columns of these ids. A copy of
-    their entries would not show that, and values of their partitions need not be any of the present types. Raises
+    """The schemas, by path, of those of the manifests that were made while the table had other columns with these ids. A copy of
+    their entries would not show that, and their partition values need not have any of the current types. Raises
     CorruptTableError."""
     metadata = table.metadata
     if all(map(metadata.reads_columns_of, metadata.schemas)):
@@ -79,8 +81,8 @@ def of_former_columns(table: Table, manifests: Iterable[ManifestFile]) -> dict[s
 
 
 def with_former_columns(table: Table, schema: Schema) -> Table:
-    """The table with the columns of a schema that it had, to write a manifest of them again. Raises FormerColumnsError where the
-    table does not have that schema any more."""
+    """The table with the columns of a former schema, to rewrite a manifest of them. Raises FormerColumnsError if the table no
+    longer has that schema."""
     known = table.metadata.schemas_by_id.get(schema.schema_id)
     if known is None or known.struct != schema.struct:
         raise FormerColumnsError(
@@ -91,8 +93,8 @@ def with_former_columns(table: Table, schema: Schema) -> Table:
 
 
 def _of_each_type(metadata: TableMetadata, spec_id: int) -> list[Schema]:
-    """The latest schema of each set of types that the sources of a partition spec have had: the others read nothing else, and each
-    reads the file again."""
+    """The latest schema for each set of types that the sources of a partition spec have had: other schemas give the same result,
+    and each attempt reads the file again."""
     spec = metadata.specs_by_id.get(spec_id)
     sources = [] if spec is None else [i for f in spec.fields for i in f.source_ids]
     latest = {tuple(f and f.type for f in map(schema.fields_by_id.get, sources)): schema for schema in metadata.schemas}

@@ -1,7 +1,7 @@
-"""What a table says of itself, as rows of plain JSON values: the metadata tables of ``iceberg-ops inspect``.
+"""The metadata tables of ``iceberg-ops inspect``, as rows of plain JSON values.
 
-Times are ISO 8601 UTC with milliseconds, values take the spec's JSON single-value form, and partition values of time transforms the
-text that partition paths show (``2017-12-01-10``). Topics that look at a snapshot take main's head unless told another.
+Times are ISO 8601 UTC with milliseconds, values have the spec's JSON single-value form, and partition values of time transforms the
+text of partition paths (``2017-12-01-10``). Topics about a snapshot use main's head by default.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def files(table: Table, snapshot: Snapshot | None) -> list[Row]:
 
 
 def partitions(table: Table, snapshot: Snapshot | None) -> list[Row]:
-    """One row per partition with live files: how many files, rows and bytes, apart for data and for deletes."""
+    """One row per partition with live files: the number of files, rows and bytes, separately for data and for deletes."""
     found: dict[PartitionKey, Row] = {}
     for m in manifests_of(table, snapshot):
         for entry in entries_of(table, m, live_only=True):
@@ -152,7 +152,7 @@ def properties(table: Table, _: Snapshot | None = None) -> list[Row]:
 
 
 def metadata(table: Table, _: Snapshot | None = None) -> list[Row]:
-    """One row: the table's metadata file and what stands at its top."""
+    """One row: the table's metadata file and its top-level fields."""
     m = table.metadata
     return [
         {
@@ -191,7 +191,7 @@ TOPICS: Mapping[str, Callable[[Table, Snapshot | None], list[Row]]] = {
 
 
 def partition_row(table: Table, spec_id: int, partition: Sequence[Any]) -> Row:
-    """A partition tuple by field name, in JSON values; one whose type is not known any more as it is stored, bytes in hex."""
+    """A partition tuple by field name, in JSON values; a value of unknown type as it is stored, bytes in hex."""
     spec, known = spec_of(table.metadata, spec_id), table.metadata.all_fields_by_id
     types = spec.partition_type(known).fields
     row = {}
@@ -235,7 +235,7 @@ def _bound(table: Table, field_id: int, raw: bytes) -> Any:
 
 
 def _value(type_: IcebergType, raw: bytes) -> Any:
-    """A binary single value for people; hex where it has no other form or does not fit its type."""
+    """A readable form of a binary single value; hex if it has no other form or does not fit its type."""
     try:
         if isinstance(type_, GeometryType | GeographyType):
             return point_wkt(*geo_bound_from_bytes(raw))

@@ -1,11 +1,10 @@
-"""Whether a table is whole: everything it refers to exists and parses, and its counts add up.
+"""Checks that a table is intact: everything it refers to exists and parses, and its counts add up.
 
-Metadata, manifest lists, manifests and the presence of every live file are checked here; what is inside data files is checked by
-``iceberg_ops.data.reading.deep_check``. Nothing is repaired, and one broken file never hides the next: each finding is a value.
+Metadata, manifest lists, manifests and the presence of every live file are checked here; ``iceberg_ops.data.reading.deep_check``
+checks the content of data files. Nothing is repaired, and one broken file never hides the next: each finding is a value.
 
-An ``error`` breaks a rule that readers rely on. A ``warning`` breaks a rule whose breach costs no rows (a recorded length that
-differs, a
-previous metadata file that is gone, a dangling delete).
+An ``error`` breaks a rule that readers rely on. A ``warning`` breaks a rule without losing rows (a recorded length that differs, a
+missing previous metadata file, a dangling delete).
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ Severity = Literal["error", "warning"]
 
 
 _UNREADABLE = (IcebergOpsError, OSError, ValueError)
-"""What one file may raise without ending the check."""
+"""Errors of one file that do not end the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One broken rule: where (a location, or the table's), what, and since which snapshot where one is concerned."""
+    """One broken rule: where (a location, or the table's), what, and since which snapshot, if there is one."""
 
     severity: Severity
     rule: str
@@ -48,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How much was looked at."""
+    """The number of checked objects."""
 
     snapshots: int = 0
     manifests: int = 0
@@ -57,10 +56,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Which of the checked snapshots have rows behind a broken rule, and the branches and tags that read one of them.
+    """The checked snapshots whose rows are affected by a broken rule, and the branches and tags that read one of them.
 
-    ``newest_intact``: the newest one that has none, of main's history where there is one (``is_of_main``); None where there is none
-    at all."""
+    ``newest_intact``: the newest snapshot without damage, from main's history if possible (``is_of_main``); None if there is
+    none."""
 
     snapshot_ids: tuple[int, ...] = ()
     refs: tuple[str, ...] = ()
@@ -70,15 +69,15 @@ class Damage:
 
 @dataclass(slots=True)
 class _Contents:
-    """What one manifest holds live, summed once and used for every snapshot that lists it."""
+    """The live content of one manifest, summed once and used for every snapshot that lists it."""
 
     live: list[DataFile] = field(default_factory=list)
     totals: Counter[str] = field(default_factory=Counter)
 
 
 class IntegrityCheck:
-    """One run over a table, or over one of its snapshots. Iterate ``findings()`` once; ``checked`` and ``live_files`` are filled by
-    then."""
+    """One check of a table, or of one of its snapshots. Iterate ``findings()`` once; after that ``checked`` and ``live_files`` are
+    filled."""
 
     def __init__(self, table: Table, only: Snapshot | None = None) -> None:
         self._table = table
@@ -89,14 +88,14 @@ class IntegrityCheck:
         self._contents: dict[str, _Contents | None] = {}
         self._checked = Counter[str]()
         self.live_files: dict[str, DataFile] = {}
-        """Every live file of every snapshot that exists, by path."""
+        """Every live file of every existing snapshot, by path."""
 
     @property
     def checked(self) -> Checked:
         return Checked(self._checked["snapshots"], self._checked["manifests"], self._checked["files"])
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that is wrong, metadata first, then snapshot by snapshot."""
+        """All findings, metadata first, then snapshot by snapshot."""
         metadata = self._table.metadata
         yield from metadata_findings(metadata)
         yield from self._named_files(metadata)
@@ -105,7 +104,7 @@ class IntegrityCheck:
             yield from self._snapshot(snapshot)
 
     def damage(self, findings: Iterable[Finding]) -> Damage:
-        """What the errors among ``findings`` (of this check, and of files that it named) concern."""
+        """The damage caused by the errors among ``findings`` (of this check, and of files that it named)."""
         metadata = self._table.metadata
         broken = {f.location for f in findings if f.severity == "error"}
         hit = {s.snapshot_id for s in self._snapshots if self._is_hit(s, broken)}
@@ -215,7 +214,7 @@ class IntegrityCheck:
             yield Finding("warning", "file-length", file.file_path, wrong, snapshot.snapshot_id)
 
     def _other_length(self, location: str, recorded: int) -> str:
-        """What is the matter with a file's length; empty where nothing is."""
+        """What is wrong with a file's length; empty if nothing is."""
         try:
             length = self._io.length(location)
         except _UNREADABLE as e:
@@ -242,7 +241,7 @@ class IntegrityCheck:
 
 
 def metadata_findings(metadata: TableMetadata) -> Iterator[Finding]:
-    """Rules inside the metadata file itself."""
+    """Checks of rules inside the metadata file itself."""
 
     def broken(rule: str, detail: str, snapshot_id: int | None = None) -> Finding:
         return Finding("error", rule, metadata.location, detail, snapshot_id)

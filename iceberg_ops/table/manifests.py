@@ -1,7 +1,7 @@
-"""Manifests of one table: which a snapshot has, what is in them, and writing new ones.
+"""Manifests of one table: which ones a snapshot has, their entries, and writing new ones.
 
-The bytes are ``serde``'s; here are locations, rolling at the target size, the process-wide cache of decoded manifests, and the
-counts that old lists do not record. Lengths that lists record are never trusted for reading.
+``serde`` handles the bytes; this module handles locations, rolling at the target size, the process-wide cache of decoded manifests,
+and the counts that old lists do not record. Recorded lengths are never trusted for reading.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from iceberg_ops.table.table import Table, partition_type, spec_of
 CACHE = EntryCache()
 """Decoded manifests of this process."""
 _BYTES_OF_ENTRY = 600
-"""What an entry takes in memory whose statistics stay in its manifest's columns."""
+"""The memory of an entry whose statistics stay in its manifest's columns."""
 
 
 def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
@@ -49,20 +49,20 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
 
 class ManifestLists:
     """The manifests of many snapshots of one table: one that several snapshots list is decoded once and is the same object. Always
-    from storage. Not for several threads at once."""
+    read from storage. Not thread-safe."""
 
     def __init__(self, io: FileIO) -> None:
         self._io, self._reader = io, ManifestListReader()
 
     def of(self, snapshot: Snapshot) -> list[ManifestFile]:
-        """As ``manifests_of``. Raises CorruptTableError, also for a missing file."""
+        """The same as ``manifests_of``. Raises CorruptTableError, also for a missing file."""
         location = snapshot.manifest_list
         if location is None:
             return [_embedded(self._io, path, snapshot) for path in snapshot.manifests or ()]
         return self._reader.read(read_stored(self._io, location, "manifest list"), location)
 
     def still_there(self, snapshot: Snapshot) -> list[ManifestFile]:
-        """Like ``of``, of a snapshot that expired: files that are missing were deleted already."""
+        """Like ``of``, for an expired snapshot: missing files were already deleted."""
         location = snapshot.manifest_list
         if location is None:
             there = (path for path in snapshot.manifests or () if self._io.exists(path))
@@ -80,7 +80,7 @@ def entries_of(table: Table, manifest: ManifestFile, *, live_only: bool = False)
 
 
 def cached_entries(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Sequence[ManifestEntry]:
-    """Like ``entries_of``, for who has no Table at hand; the result is shared, so it must not be changed."""
+    """Like ``entries_of``, for callers without a Table; the result is shared, so it must not be changed."""
     type_ = partition_type(metadata, manifest.partition_spec_id)
     found = opened(metadata, io, manifest)()
     if not isinstance(found, EntryColumns):
@@ -89,7 +89,7 @@ def cached_entries(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) 
 
 
 def columns_of(table: Table, manifest: ManifestFile) -> EntryColumns | None:
-    """A manifest's entries as columns, cached in this process; None where only ``entries_of`` reads it (see manifest_columnar).
+    """A manifest's entries as columns, cached in this process; None if only ``entries_of`` can read it (see manifest_columnar).
 
     ``columns.entries(rows)`` makes entries of chosen rows. Raises CorruptTableError.
     """
@@ -98,8 +98,9 @@ def columns_of(table: Table, manifest: ManifestFile) -> EntryColumns | None:
 
 
 def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Callable[[], EntryColumns | Sequence[ManifestEntry]]:
-    """A manifest whose bytes are read now, unless this process has it decoded. Calling the result decodes it; that needs no storage
-    and may be done by another thread: columns, or entries where only the record decoder reads it. Raises CorruptTableError."""
+    """Reads the bytes of a manifest now, unless this process has it decoded. Calling the result decodes it; that needs no storage
+    and may be done by another thread. It gives columns, or entries if only the record decoder can read it. Raises
+    CorruptTableError."""
     type_ = partition_type(metadata, manifest.partition_spec_id)
     key = ("manifest", *_key(io, manifest), type_)
     known: EntryColumns | Sequence[ManifestEntry] | None = CACHE.known(key)
@@ -117,8 +118,8 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
 
 
 def _of_former_columns(metadata: TableMetadata, data: bytes, manifest: ManifestFile, error: CorruptTableError) -> Exception | None:
-    """What to say of a manifest that cannot be read, if that is because another engine replaced the table after it was written:
-    partition columns had other types, by which it can be read. None where it cannot."""
+    """The error for a manifest that cannot be read because another engine replaced the table after it was written: its partition
+    columns had other types, with which it can be read. None if that is not the reason."""
     spec_id = manifest.partition_spec_id
     types = {partition_type(replace(metadata, current_schema_id=s.schema_id), spec_id): None for s in metadata.schemas}
     for type_ in types:
@@ -129,14 +130,14 @@ def _of_former_columns(metadata: TableMetadata, data: bytes, manifest: ManifestF
 
 
 def live_paths(table: Table, manifest: ManifestFile) -> Iterable[tuple[str, int]]:
-    """Path and content of each live entry, without making entries. The manifest's spec need not be in the table any more, nor
-    its columns have the types that its partition values were written in. Raises CorruptTableError."""
+    """Path and content of each live entry, without creating entries. The table need not have the manifest's spec any more, nor the
+    types in which its partition values were written. Raises CorruptTableError."""
     if manifest.partition_spec_id in table.metadata.specs_by_id:
         listed = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
         key = ("manifest", *_key(table.io, manifest), partition_type(table.metadata, manifest.partition_spec_id))
         known: EntryColumns | Sequence[ManifestEntry] | None = CACHE.known(key)
         if known is None and sum(n or 0 for n in listed) >= FEWEST_RECORDS:
-            with suppress(CorruptTableError):  # paths are read also where partition values have another type than columns have now
+            with suppress(CorruptTableError):  # paths can be read even if partition values have other types than the columns now
                 known = columns_of(table, manifest)
         if isinstance(known, EntryColumns):
             rows = zip(known.paths(), known.content.tolist(), known.live.tolist(), strict=True)
@@ -147,13 +148,13 @@ def live_paths(table: Table, manifest: ManifestFile) -> Iterable[tuple[str, int]
 
 
 def _key(io: FileIO, m: ManifestFile) -> tuple[Hashable, ...]:
-    """What decides on a manifest's entries: its bytes (by path and storage) and what they inherit."""
+    """The values that determine a manifest's entries: its bytes (by path and storage) and the inherited numbers."""
     storage = tuple(sorted(io.properties.items()))
     return (m.manifest_path, storage, m.sequence_number, m.first_row_id, m.added_snapshot_id, m.partition_spec_id, m.content)
 
 
 def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
-    """Like ``entries_of``, but always from storage (for checks of what is there now)."""
+    """Like ``entries_of``, but always from storage (for checks of the current files)."""
     data = read_stored(table.io, manifest.manifest_path, "manifest")
     return read_manifest(data, manifest, table.partition_type(manifest.partition_spec_id))
 
@@ -188,11 +189,12 @@ class ManifestWriter:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Locations written so far: what an abandoned commit has to delete."""
+        """Locations written so far: the files that an abandoned commit has to delete."""
         return tuple(m.manifest_path for m in self._written)
 
     def add(self, entry: ManifestEntry | DataFile, *, sequence_number: int | None = None) -> None:
-        """A new file. Its data sequence number is the commit's, unless entry or ``sequence_number`` keep an older one (SEQ-06)."""
+        """A new file. Its data sequence number is the commit's, unless the entry or ``sequence_number`` has an older one
+        (SEQ-06)."""
         if isinstance(entry, ManifestEntry):
             sequence_number = entry.sequence_number if sequence_number is None else sequence_number
             entry = entry.data_file
@@ -207,11 +209,11 @@ class ManifestWriter:
         self._append(replace(entry, status=EntryStatus.DELETED, snapshot_id=self._snapshot_id))
 
     def copy(self, entry: ManifestEntry) -> None:
-        """An entry exactly as it is."""
+        """An unchanged entry."""
         self._append(entry)
 
     def close(self) -> list[ManifestFile]:
-        """Write what is pending; returns all manifests written."""
+        """Write pending entries; returns all manifests written."""
         if self._encoder is not None and self._encoder.entry_count:
             self._write(self._encoder)
         self._encoder = None

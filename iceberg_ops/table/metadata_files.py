@@ -1,8 +1,8 @@
-"""Table metadata files: where they lie, what they are called, reading and writing them, and finding the newest of a folder.
+"""Table metadata files: their locations and names, reading and writing them, and finding the newest one in a folder.
 
 Names: ``<V>-<uuid>.metadata.json`` for tables of a catalog (COMMIT-21), ``v<V>.metadata.json`` for file-system tables (COMMIT-20);
-``.gz`` before ``.metadata.json`` or after it where the JSON is compressed (META-36). Which file is current is a catalog's to say;
-``table_from_path`` is for folders without one, and gives a table that cannot be written.
+``.gz`` before ``.metadata.json`` or after it if the JSON is compressed (META-36). A catalog decides which file is current;
+``table_from_path`` is for folders without a catalog, and returns a table that cannot be written.
 """
 
 from __future__ import annotations
@@ -23,43 +23,44 @@ from iceberg_ops.table.table import Table
 
 VERSION_HINT = "version-hint.text"
 LEDGER_FILE_NAME = "_iceberg-ops-ledger-{}.json.gz"
-"""Name of a file that remembers run keys."""
+"""Name of a file that records run keys."""
 _SUFFIX = re.compile(r"(\.gz)?\.metadata\.json(\.gz)?$")
 _HADOOP = re.compile(r"v(\d+)$")
 _CATALOG = re.compile(r"(?![0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$)(\d+)-.+$", re.IGNORECASE)
-"""A file-system table's temporary file is called by a uuid alone, which may begin with digits."""
+"""Excludes a file-system table's temporary file: its name is only a uuid, which may begin with digits."""
 _HIGHEST_VERSION = 2**31 - 1
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
-    """Where metadata files, manifests and manifest lists go: ``write.metadata.path`` or ``<location>/metadata`` (COMMIT-22)."""
+    """The folder of metadata files, manifests and manifest lists: ``write.metadata.path`` or ``<location>/metadata``
+    (COMMIT-22)."""
     return below(metadata.location, properties.METADATA_PATH.maybe(metadata.properties) or "metadata")
 
 
 def data_folder(metadata: TableMetadata) -> str:
-    """Where data files go: ``write.data.path`` or ``<location>/data``."""
+    """The folder of data files: ``write.data.path`` or ``<location>/data``."""
     return below(metadata.location, properties.DATA_PATH.maybe(metadata.properties) or "data")
 
 
 def ledger_files(metadata: TableMetadata) -> tuple[str, ...]:
-    """Files that remember run keys and that the table's properties name."""
+    """Files with run keys that the table's properties name."""
     return tuple(v for k, v in metadata.properties.items() if k.startswith(properties.LEDGER_FILE_PREFIX))
 
 
 def is_ledger_file(location: str) -> bool:
-    """Whether a location is named as files are that remember run keys."""
+    """Whether a location has the name of a file that records run keys."""
     before, after = LEDGER_FILE_NAME.split("{}")
     name = location.rsplit("/", 1)[-1]
     return name.startswith(before) and name.endswith(after)
 
 
 def is_metadata_file(location: str) -> bool:
-    """Whether a location is named as metadata files are."""
+    """Whether a location has the name of a metadata file."""
     return _SUFFIX.search(location) is not None
 
 
 def version_of(location: str) -> int | None:
-    """The version in a metadata file's name; None where it has none."""
+    """The version in a metadata file's name; None if it has none."""
     stem = _SUFFIX.sub("", location.rsplit("/", 1)[-1])
     found = _HADOOP.match(stem) or _CATALOG.match(stem)
     return count_of(found[1]) if found else None
@@ -76,21 +77,22 @@ def metadata_suffix(metadata: TableMetadata) -> str:
 
 
 def read_metadata(io: FileIO, location: str) -> TableMetadata:
-    """Raises CorruptTableError where the file is missing, cannot be read or breaks the spec."""
+    """Raises CorruptTableError if the file is missing, cannot be read or breaks the spec."""
     return metadata_from_json(read_stored(io, location, "metadata file"), location)
 
 
 def write_metadata(io: FileIO, location: str, metadata: TableMetadata) -> None:
-    """Create the file; its name decides on compression. Raises FileExistsError."""
+    """Create the file; its name decides whether it is compressed. Raises FileExistsError."""
     found = _SUFFIX.search(location)
     io.write(location, metadata_to_json(metadata, compress=bool(found and (found[1] or found[2]))))
 
 
 def table_from_path(path: str, io: FileIO) -> Table:
-    """The table of a metadata file (whatever it is called before ``.json``), of a table folder or of its metadata folder.
+    """The table of a metadata file (with any name before ``.json``), of a table folder or of its metadata folder.
 
-    In a folder the highest version wins, among equals the metadata updated last; a version hint that is no number names the file.
-    Raises NoSuchTableError where the path holds no metadata, CorruptTableError where the hint knows a higher version than there is.
+    In a folder the highest version wins, among equal versions the metadata updated last; a version hint that is not a number names
+    the file. Raises NoSuchTableError if the path holds no metadata, CorruptTableError if the hint names a higher version than there
+    is.
     """
     path = path.rstrip("/") or path
     read_only = io if isinstance(io, ReadOnlyFileIO) else ReadOnlyFileIO(io)
@@ -128,7 +130,7 @@ def _metadata_files(folder: str, io: FileIO) -> dict[str, str]:
 
 
 def hinted_version(data: bytes) -> int | None:
-    """The version that a version hint says; None where it says none. A number beyond Iceberg Java's versions (32 bits) is none."""
+    """The version in a version hint; None if it has none. A number beyond Iceberg Java's versions (32 bits) does not count."""
     found = count_of(data.decode("utf-8", "replace").strip())
     return None if found is None or found > _HIGHEST_VERSION else found
 
@@ -137,7 +139,7 @@ def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
     try:
         data = io.read(f"{folder}/{VERSION_HINT}")
     except OSError:
-        return None  # a hint, whatever is the matter with it
+        return None  # a hint, whatever is wrong with it
     if (version := hinted_version(data)) is None:
         hint = data.decode("utf-8", "replace").strip()
         return found.get(hint) or found.get(_SUFFIX.sub("", hint))

@@ -1,9 +1,9 @@
-"""Folders whose files are a table's own, folders that were, and folders that it imported files from.
+"""Folders whose files belong to a table, its former folders, and folders that it imported files from.
 
-A table owns what lies in its own folders. Where its location or a property such as ``write.data.path`` changes, its files stay live
+A table owns the files in its own folders. If its location or a property such as ``write.data.path`` changes, its files stay live
 in the former folder, so a commit through a catalog of this package records that folder (``former_folder_properties``). Files that a
-table imported where they lie, from outside of its folders, may be another table's too, or another engine's: no table deletes them,
-also after its own folders moved, unless it owns them by ``iceberg-ops.owns-imported-files``.
+table imported in place, from outside its folders, may also belong to another table or another engine: no table deletes them, even
+after its own folders moved, unless it owns them by ``iceberg-ops.owns-imported-files``.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path
 
 
 def folders_of(table: Table | TableMetadata) -> list[str]:
-    """Folders that are the table's own, as they are recorded; the first is its location."""
+    """The table's own folders, as recorded; the first is its location."""
     location = table.location.rstrip("/")
     stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
     return [location, *(below(location, path) for path in stated)]
 
 
 def former_locations(table: Table) -> list[str]:
-    """Locations that the table had before, as far as this package changed them."""
+    """The table's former locations, as far as this package changed them."""
     return _named(table, FORMER_LOCATION_PREFIX)
 
 
 def former_folders(table: Table) -> list[str]:
-    """Folders that were the table's own, its former locations among them, as far as this package changed them."""
+    """The table's former folders, its former locations among them, as far as this package changed them."""
     return [*former_locations(table), *_named(table, FORMER_FOLDER_PREFIX)]
 
 
 def former_folder_properties(before: TableMetadata, after: TableMetadata) -> dict[str, str]:
-    """The properties that record the folders which a change takes from a table."""
+    """The properties that record the folders which a change removes from a table."""
     (location, *others), kept = folders_of(before), folders_of(after)
     found = {} if location == kept[0] else {folder_key(FORMER_LOCATION_PREFIX, location): location}
     gone = (folder for folder in others if not any(is_within(folder, other) for other in (*kept, *found.values())))
@@ -52,15 +52,15 @@ def former_folder_properties(before: TableMetadata, after: TableMetadata) -> dic
 
 
 def imported_folders(table: Table) -> list[str]:
-    """Folders outside the table's own ones that it has imported files from, as far as this package did it."""
+    """Folders outside the table's own from which it has imported files, as far as this package did it."""
     return _named(table, IMPORTED_FOLDER_PREFIX)
 
 
 def check_outside(table: Table, place: str, what: str) -> None:
-    """Raise OptionError for an output in a folder of the table: it would take the place of a live file, or be taken for one.
+    """Raise OptionError for an output in a folder of the table: it would replace a live file, or be taken for one.
 
-    ``place`` is the output's location, of a local file without symbolic links; ``what`` names the option and its value. It is where
-    it is written, whatever mapping the table's recorded locations have; as one of these it is refused, too."""
+    ``place`` is the output's location, without symbolic links for a local file; ``what`` names the option and its value. The place
+    is where the output is written, whatever mapping the table's recorded locations have; a recorded location is refused, too."""
     identity = identity_under(table.io)
     places = {identity(place), identity_under(load_file_io())(place)}
     for folder in (*folders_of(table), *former_folders(table), *imported_folders(table)):
@@ -69,8 +69,8 @@ def check_outside(table: Table, place: str, what: str) -> None:
 
 
 def only_imported(table: Table, identity: Identity) -> Callable[[str], bool]:
-    """Whether a file, by its identity, lies where the table imported files from outside its folders, and the table does
-    not own them by its property. Raises OptionError."""
+    """Whether a file, by its identity, lies in a folder outside the table's own from which the table imported files, and the table
+    does not own them by its property. Raises OptionError."""
     imported = [folder_identity(identity, folder) for folder in imported_folders(table)]
     if not imported or OWNS_IMPORTED_FILES.of(table.properties):
         return lambda _: False
@@ -82,5 +82,5 @@ def _named(table: Table, prefix: str) -> list[str]:
 
 
 def folder_key(prefix: str, folder: str) -> str:
-    """The property that records a folder: ``prefix``, and a digest that tells folders apart."""
+    """The property that records a folder: ``prefix``, and a digest of the folder."""
     return f"{prefix}{hashlib.sha256(folder.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"

@@ -1,9 +1,9 @@
 """Every file that snapshots of a table refer to, by kind.
 
-Expiry deletes what only the removed snapshots reach, orphan removal keeps what any snapshot reaches, a purge deletes all. So a file
-counts as reached when an entry of it is live in any of the snapshots; a manifest that cannot be read raises, because with it
-unread nothing may be deleted, and what counts in lists say is not believed. Locations are as recorded; comparing them is up to
-``iceberg_ops.io.locations``.
+Expiry deletes files that only the removed snapshots reach, orphan removal keeps files that any snapshot reaches, a purge deletes
+all. So a file counts as reached if an entry of it is live in any of the snapshots. A manifest that cannot be read raises an error,
+because nothing may be deleted without reading it, and counts in manifest lists are not trusted. Locations are as recorded;
+``iceberg_ops.io.locations`` compares them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ReachableFiles:
     """Locations by kind.
 
     ``deletes`` holds delete files and the Puffin files of deletion vectors, ``statistics`` those of tables and partitions, and
-    ``metadata_files`` the current metadata file, those of the metadata log, and files that remember run keys.
+    ``metadata_files`` the current metadata file, those of the metadata log, and files that record run keys.
     """
 
     data: frozenset[str] = frozenset()
@@ -35,20 +35,20 @@ class ReachableFiles:
     metadata_files: frozenset[str] = frozenset()
 
     def __sub__(self, other: ReachableFiles) -> ReachableFiles:
-        """What only this one reaches, kind by kind; a location that ``other`` reaches as any kind stays out."""
+        """The files that only this one reaches, by kind; a location that ``other`` reaches as any kind is left out."""
         kept = frozenset(other)
         return ReachableFiles(*(getattr(self, f.name) - kept for f in fields(self)))
 
     def __iter__(self) -> Iterator[str]:
-        """All locations in an order that is safe to delete in: what others point to comes first."""
+        """All locations in a safe order of deletion: a file that others refer to comes first."""
         for f in fields(self):
             yield from getattr(self, f.name)
 
 
 def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -> ReachableFiles:
-    """What the snapshots (None: all of the table's) and their statistics refer to, and the table's metadata files.
+    """The files that the snapshots (None: all of the table's) and their statistics refer to, and the table's metadata files.
 
-    Each manifest is read once. Raises CorruptTableError where a manifest list or manifest is missing or broken.
+    Each manifest is read once. Raises CorruptTableError if a manifest list or manifest is missing or broken.
     """
     chosen = tuple(table.metadata.snapshots if snapshots is None else snapshots)
     lists = ManifestLists(table.io)
@@ -71,9 +71,9 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
 
 
 def recorded_locations(table: Table) -> Iterator[str]:
-    """Every location that the table's metadata refers to, whatever for; one that several snapshots refer to may come repeatedly.
+    """Every location that the table's metadata refers to, for any purpose; one that several snapshots refer to may be repeated.
 
-    Holds no more than one manifest at a time. Raises CorruptTableError where a manifest list or manifest is missing or broken.
+    Holds no more than one manifest at a time. Raises CorruptTableError if a manifest list or manifest is missing or broken.
     """
     metadata = table.metadata
     yield from metadata_files(table)
@@ -92,7 +92,7 @@ def recorded_locations(table: Table) -> Iterator[str]:
 
 
 def metadata_files(table: Table) -> frozenset[str]:
-    """The current metadata file, those that the metadata log names, and the files that remember run keys."""
+    """The current metadata file, those that the metadata log names, and the files that record run keys."""
     logged = (e.metadata_file for e in table.metadata.metadata_log)
     return frozenset((table.metadata_location, *logged, *ledger_files(table.metadata)))
 

@@ -1,23 +1,24 @@
-"""Whether two states that were loaded under one name are states of one table.
+"""Decides whether two states that were loaded under one name belong to the same table.
 
-A table keeps its uuid (spec: "table-uuid"), in whatever case a writer spells it; but so does a copy of it: a folder that was
-copied, a metadata file that was registered twice, paths that were rewritten for another place. A copy may take the table's name
-while a job runs. What the job knows of its table is wrong for the copy then: files that the copy lacks are live, and a swap that
-the copy does not show has happened. So ``difference`` also looks at history and place:
+A table keeps its uuid (spec: "table-uuid"), in whatever case a writer spells it; but so does a copy of it: a copied folder, a
+metadata file that was registered twice, paths that were rewritten for another place. A copy may take the table's name while a job
+runs. The job's knowledge of its table is then wrong for the copy: files that the copy lacks are live, and a swap that the copy does
+not show has happened. So ``difference`` also compares history and place:
 
-- Two states whose histories part are of two tables: after the last file that both metadata logs have, each goes on with files of
-  its own; or each has another snapshot of one sequence number. Commits of a writer that logs no file look like a parting, too: they
-  are none where both have a snapshot that is later than that file, or one such commit has the snapshot that came last.
-- Where the metadata log of one has the other, they are of one table, also where it has moved.
-- Where neither shows it (a log keeps few files), the place decides: a table moves by a commit, which records its former location.
+- If the histories of two states diverge, the states belong to two tables: after the last file that both metadata logs have, each
+  continues with its own files; or each has another snapshot with the same sequence number. Commits of a writer that logs no file
+  look like a divergence, too. They are none if both states have a snapshot that is later than that file, or if one such commit has
+  the snapshot that came last.
+- If the metadata log of one state contains the other, they belong to the same table, even if it has moved.
+- If neither shows it (a log keeps few files), the place decides: a table moves by a commit, which records its former location.
 
-A state that both a table and its copy came of belongs to either of them: nothing in metadata tells these two apart. Where a swap
-without an answer is looked up, other names of the catalog are looked at as well (``neighbours.is_under_another_name``).
+A common earlier state of a table and its copy belongs to both: nothing in the metadata distinguishes them. When the outcome of an
+unanswered swap is looked up, other names of the catalog are read as well (``neighbours.is_under_another_name``).
 
-A v1 table may have no uuid, and get one by any commit: then history alone must show that one state came of the other. Where it does
-not, the two are taken for different tables: a commit is refused and files are kept.
+A v1 table may have no uuid, and may get one by any commit: then history alone must show that one state descends from the other. If
+it does not, the two count as different tables: a commit is refused and files are kept.
 
-``same_origin`` is the wider question, whether one may be a copy of the other: then they may need the same files.
+``same_origin`` answers the wider question whether one may be a copy of the other: then they may need the same files.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from iceberg_ops.table.own_folders import former_locations
 from iceberg_ops.table.table import Table
 
 LoggedFile = tuple[str, int]
-"""A metadata file, and when it was last updated: a filesystem catalog counts its names, so that another table may have had the same
-file."""
+"""A metadata file, and when it was last updated. The time is needed because a filesystem catalog numbers its files, so another
+table may have had the same file name."""
 _Snapshot = tuple[int, int, str | None, tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrace:
-    """What tells a state of a table from states of other tables. ``location`` None: it is not known. ``files``: those of its
-    metadata log, and its own, the last. ``snapshots``: the ids of its snapshots by their sequence numbers. ``snapshot_times``:
-    when those of all were made, as far as that is known, the last added last."""
+    """The data that distinguishes a state of a table from states of other tables. ``location`` None: it is not known. ``files``:
+    those of its metadata log, followed by its own. ``snapshots``: the ids of its snapshots by their sequence numbers.
+    ``snapshot_times``: the times of all snapshots, as far as known, in the order they were added."""
 
     uuid: str
     location: str | None
@@ -53,7 +54,7 @@ class TableTrace:
 
 
 def trace_of(table: Table) -> TableTrace:
-    """What is known of the state. A staged table has no file yet."""
+    """The trace of the state. A staged table has no file yet."""
     metadata = table.metadata
     log = [(entry.metadata_file, entry.timestamp_ms) for entry in metadata.metadata_log]
     own = [(table.metadata_location, metadata.last_updated_ms)] if table.metadata_location else []
@@ -68,7 +69,7 @@ def trace_of(table: Table) -> TableTrace:
 
 
 def ids_by_sequence_number(pairs: Iterable[tuple[int, int]]) -> Mapping[int, frozenset[int]]:
-    """Of pairs of a sequence number and a snapshot id. Snapshots from before format version 2 have no number: theirs is 0."""
+    """Grouped pairs of a sequence number and a snapshot id. Snapshots from before format version 2 have no number: theirs is 0."""
     found: dict[int, set[int]] = {}
     for number, snapshot_id in pairs:
         if number > 0:
@@ -77,13 +78,13 @@ def ids_by_sequence_number(pairs: Iterable[tuple[int, int]]) -> Mapping[int, fro
 
 
 def same_table(one: Table, other: Table) -> bool:
-    """Whether both are states of one table, whichever is the later one."""
+    """Whether both are states of one table, whichever is later."""
     return difference(one, other) is None
 
 
 def difference(known: Table, now: Table) -> str | None:
-    """Why ``now`` is not the table that ``known`` is a state of; None where it is, or where nothing tells the two apart. Either may
-    be the later one. To be called with the latest state that is known: the more it has behind it, the more it is told apart."""
+    """Why ``now`` is not the table of the state ``known``; None if it is, or if nothing distinguishes the two. Either may be the
+    later one. Call it with the latest known state: the longer its history, the more copies are detected."""
     if _is_state_itself(known, now):
         return None
     if known.metadata.table_uuid and now.metadata.table_uuid:
@@ -98,7 +99,7 @@ def difference(known: Table, now: Table) -> str | None:
 
 
 def difference_of_traces(known: TableTrace, now: TableTrace, io: FileIO) -> str | None:
-    """The same for states of which a trace is left; both have a uuid."""
+    """The same for states of which only a trace is known; both have a uuid."""
     if not same_uuid(known.uuid, now.uuid):
         return f"its uuid is {now.uuid}, was {known.uuid}"
     identity = identity_under(io)
@@ -120,8 +121,8 @@ def _is_state_itself(known: Table, now: Table) -> bool:
 
 
 def _parting(known: TableTrace, now: TableTrace, identity: Identity) -> str | None:
-    """How the two histories part; None where they do not, as far as is known. Metadata files are compared by all spellings that
-    engines have for them: that a log lacks a file must be certain."""
+    """How the two histories diverge; None if they do not, as far as is known. Metadata files are compared by all spellings that
+    engines use: it must be certain that a log lacks a file."""
     at = {_coarse(file, identity): i for i, file in enumerate(known.files)}
     theirs = [at.get(_coarse(file, identity)) for file in now.files]
     last = next((i for i in range(len(theirs) - 1, -1, -1) if theirs[i] is not None), None)
@@ -137,8 +138,8 @@ def _parting(known: TableTrace, now: TableTrace, identity: Identity) -> str | No
 
 
 def _share_what_came_after(known: TableTrace, now: TableTrace, ours: int) -> bool:
-    """Whether both have a snapshot that was made after the file at ``ours`` in the log, by the clocks of all before it: what parted
-    there cannot."""
+    """Whether both have a snapshot that was made after the file at ``ours`` in the log, by the clocks of all before it: then they
+    did not diverge there."""
     since = max(at for _, at in known.files[: ours + 1])
     return any(at > since and snapshot_id in now.snapshot_times for snapshot_id, at in known.snapshot_times.items())
 
@@ -148,7 +149,7 @@ def _has_the_last_snapshot_of(known: TableTrace, now: TableTrace) -> bool:
 
 
 def _coarse(file: LoggedFile, identity: Identity) -> LoggedFile:
-    """Names that are not counted hold a uuid, and need no time to tell them apart."""
+    """Names without a version number contain a uuid, so they are unique without the time."""
     location, at = file
     name = coarse_identity(identity(location))
     return name, at if name.rpartition("/")[2].startswith("v") else 0
@@ -171,14 +172,14 @@ def _in_one_place(known: TableTrace, now: TableTrace, identity: Identity) -> boo
 
 
 def same_origin(one: Table, other: Table) -> bool:
-    """Whether they are states of one table, or of a table and a copy of it, whatever its place and its later commits."""
+    """Whether they are states of one table, or of a table and a copy of it, whatever their places and later commits."""
     if one.metadata.table_uuid and other.metadata.table_uuid:
         return same_uuid(one.metadata.table_uuid, other.metadata.table_uuid)
     return TableStates(one).lead_to(other)
 
 
 class TableStates:
-    """States that are known to be of one origin, of which any number may be added."""
+    """States that are known to have one origin; any number may be added."""
 
     def __init__(self, table: Table) -> None:
         self._identity = identity_under(table.io)
@@ -193,7 +194,7 @@ class TableStates:
         self._snapshots |= _snapshots_of(state.metadata)
 
     def lead_to(self, state: Table) -> bool:
-        """Whether ``state`` came before or after one of them by their metadata logs, or has one of their snapshots."""
+        """Whether ``state`` is before or after one of them by their metadata logs, or has one of their snapshots."""
         return (
             self._file_of(state) in self._files
             or self._file_of(state) in self._logged
@@ -213,13 +214,13 @@ def _logs(later: Table, earlier: Table) -> bool:
 
 
 def share_a_snapshot(one: TableMetadata, other: TableMetadata) -> bool:
-    """Ids are drawn at random, and each snapshot has a manifest list, or manifests, of its own."""
+    """Ids are random, and each snapshot has its own manifest list or manifests."""
     return not _snapshots_of(one).isdisjoint(_snapshots_of(other))
 
 
 def logged(table: Table, metadata_location: str, last_updated_ms: int) -> bool:
-    """Whether the metadata file is one of the table's: the current one or one of its log. Its time tells it from a file of another
-    table in the same place: a filesystem catalog counts its names."""
+    """Whether the metadata file belongs to the table: it is the current one or in its log. Its time distinguishes it from a file of
+    another table in the same place: a filesystem catalog numbers its files."""
     identity = identity_under(table.io)
     wanted = (identity(metadata_location), last_updated_ms)
     known = [(table.metadata_location, table.metadata.last_updated_ms)]

@@ -1,7 +1,6 @@
-"""How large a table is at one snapshot, in the few numbers that reports carry.
+"""The size of a table at one snapshot, in the few numbers of a report.
 
-Totals come from the snapshot's summary where it has them; what it lacks is counted in the manifests, so old and foreign tables get
-figures too.
+Totals come from the snapshot's summary; missing ones are counted in the manifests, so old and foreign tables have figures too.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _TOTALS = (
 
 
 def state_if_readable(table: Table, snapshot: Snapshot | None) -> TableState | None:
-    """Sizes for the report of work that is done; None, with a warning in the log, where they cannot be read. The work is no less
-    done for that."""
+    """Sizes for the report of finished work; None, with a warning in the log, if they cannot be read. The work is still
+    done."""
     try:
         return table_state(table, snapshot)
     except Exception as e:  # noqa: BLE001 - whatever prevents it, no error may take the place of the outcome of the work
@@ -59,7 +58,7 @@ def table_state(table: Table, snapshot: Snapshot | None) -> TableState:
 
 
 def _count(table: Table, snapshot: Snapshot) -> tuple[int, int, int, int]:
-    """Data files, delete files, rows of data files, bytes of both: what is live in the manifests. A DV counts its blob's bytes."""
+    """Data files, delete files, rows of data files, bytes of both: the live ones in the manifests. A DV counts its blob's bytes."""
     data_files = delete_files = records = size = 0
     for manifest in manifests_of(table, snapshot):
         for entry in entries_of(table, manifest, live_only=True):

@@ -1,7 +1,7 @@
-"""Reading the files that a table's metadata names: one that is not there, or that the system refuses to read, is a corrupt table.
+"""Reads the files that a table's metadata names: a missing file, or one that the system refuses to read, is a corrupt table.
 
-A folder, a loop of links or missing permissions under a file's name do not pass by themselves. What may pass (an I/O error, a
-time-out) is a CatalogUnavailableError, and what this machine has run out of is a MachineLimitError.
+A folder, a loop of links or missing permissions under a file's name are lasting errors. A temporary error (an I/O error, a
+time-out) is a CatalogUnavailableError, and an exhausted resource of this machine is a MachineLimitError.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from iceberg_ops.io.machine_limits import PASSING, limit_error
 
 
 def read_stored(io: FileIO, location: str, what: str) -> bytes:
-    """The bytes of the file ``what`` ("manifest", say) at ``location``. Raises CorruptTableError that names it."""
+    """The bytes of the file at ``location``; ``what`` is its kind (for example "manifest"). Raises CorruptTableError that names
+    it."""
     with named_failures(location, what):
         return io.read(location)
 
 
 def is_stored(io: FileIO, location: str, size: int) -> bool:
-    """Whether a file of that size is there. One in a store that ``io`` does not serve is not. Raises what the store raises."""
+    """Whether a file of that size exists. A file in a store that ``io`` does not serve does not. Raises the errors of the store."""
     try:
         return io.exists(location) and io.length(location) == size
     except (FileNotFoundError, UnsupportedError):
@@ -31,8 +32,8 @@ def is_stored(io: FileIO, location: str, size: int) -> bool:
 
 @contextmanager
 def named_failures(location: str, what: str = "file") -> Iterator[None]:
-    """Within, the file at ``location`` is opened or read: an OSError becomes a CorruptTableError that names it, or, where it says
-    nothing about the file, a MachineLimitError or CatalogUnavailableError."""
+    """Within this context the file at ``location`` is opened or read: an OSError becomes a CorruptTableError that names it or, if
+    it is not about the file, a MachineLimitError or CatalogUnavailableError."""
     try:
         yield
     except FileNotFoundError:
@@ -42,11 +43,11 @@ def named_failures(location: str, what: str = "file") -> Iterator[None]:
 
 
 def failure_of(error: OSError, location: str, what: str = "file") -> IcebergOpsError:
-    """The error to raise for one that the system gave for a file that is there."""
+    """The error to raise for a system error about an existing file."""
     kind = CatalogUnavailableError if error.errno in PASSING else CorruptTableError
     return limit_error(error, location) or kind(f"{what} {location} cannot be read: {reason_of(error)}")
 
 
 def reason_of(error: OSError) -> str:
-    """What the system says, without the location."""
+    """The system's reason, without the location."""
     return error.strerror or (os.strerror(error.errno) if error.errno else str(error))

@@ -1,4 +1,4 @@
-"""One table as it was at one moment: its metadata, where that came from, and the storage behind it.
+"""One table at one moment: its metadata, the location of the metadata, and the storage behind it.
 
 A Table has no catalog and never changes; a refresh is a new Table from the catalog.
 """

@@ -1,10 +1,10 @@
 """The Airflow host: catalog connections, operators, retry policy, and DAGs built from a policy.
 
-A task writes a job spec, starts an engine on it (``spark-submit`` or ``iceberg-ops``) and reads the action report; nothing else
-travels between host and engine, so the same document runs by hand.
+A task writes a job spec, starts an engine on it (``spark-submit`` or ``iceberg-ops``) and reads the action report; nothing else is
+passed between host and engine, so the same document can also be run by hand.
 
-DAG files import what they need from here: ``from iceberg_airflow import IcebergAppendOperator``. A name is loaded when it is asked
-for, because every Airflow process imports this package to learn of the connection type.
+DAG files import from here: ``from iceberg_airflow import IcebergAppendOperator``. A name is loaded on first use,
+because every Airflow process imports this package for the connection type.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MODULES = {
     "iceberg_retry_policy": "retry_policy",
     "task_defaults": "retry_policy",
 }
-"""Where a name is; the others are in ``operators``."""
+"""The module of a name; the other names are in ``operators``."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
-"""Whether a catalog can be opened: run as ``python -m iceberg_airflow.connection_test CATALOG ANSWER``, for the Test button.
+"""Tests whether a catalog can be opened: ``python -m iceberg_airflow.connection_test CATALOG ANSWER``, for the Test button.
 
-A process of its own, as everything that opens a catalog. Writes one line; errors are one line on standard error and exit code 1.
+It is a separate process, like all code that opens a catalog. Writes one line; errors are one line on standard error and exit code
+1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Maintenance DAGs from a policy file: one DAG per schedule the policy names, one mapped task group, one instance per table.
 
-Parsing reads one small YAML file and builds operators; it opens no catalog, reads no table and imports no engine. Which tables
-there are is found when the DAG runs. In a group every step is a pair of tasks, ``plan_STEP`` (a dry run; skipped when nothing is
-due) and ``run_STEP``; steps follow each other within a table and do not wait for other tables; a step that fails stops its table
-only. ``report`` runs whatever happened; ``outcome``, the last task, fails the run if anything in it failed.
+Parsing reads one small YAML file and builds operators; it opens no catalog, reads no table and imports no engine. The tables are
+found when the DAG runs. In a group every step is a pair of tasks, ``plan_STEP`` (a dry run; skipped if nothing is
+due) and ``run_STEP``. Steps follow each other within a table and do not wait for other tables; a failed step stops only its table.
+``report`` runs in any case; ``outcome``, the last task, fails the run if anything in it failed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from iceberg_ops.config.policy_lint import step_order
 from iceberg_ops.errors import OptionError
 
 _IN_DAG_ID = {" ": "_", "*": "x", ",": ".", "/": ".per.", "#": ".nth.", "?": ".any."}
-"""Characters of a cron expression that a DAG id cannot have, and what stands for them."""
+"""Characters of a cron expression that are not allowed in a DAG id, and their replacements."""
 _MOST_CHARACTERS = 250
 _DAG_ID = re.compile(r"[\w.-]{1,220}")
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Which connections the tasks use."""
+    """The connections of the tasks."""
 
     catalog: str = DEFAULT_CONNECTION
     spark: str = SPARK_CONNECTION
@@ -49,10 +49,10 @@ def build_maintenance_dags(
     connections: Connections = Connections(),
     tables_at_once: int = 2,
 ) -> dict[str, DAG]:
-    """DAG id -> DAG, to be put into a DAG file's globals; a step works on ``tables_at_once`` tables.
+    """DAG id -> DAG, for a DAG file's globals; a step works on ``tables_at_once`` tables.
 
-    Raises OptionError for a policy or a number that is wrong; Airflow then shows that line as the file's import error, and starts
-    no run of its DAGs until it is right."""
+    Raises OptionError for a wrong policy or number; Airflow then shows that line as the file's import error, and starts
+    no run of its DAGs until it is corrected."""
     if not _DAG_ID.fullmatch(dag_id):
         raise OptionError(
             f"dag_id {dag_id!r} must be 1 to 220 letters, digits, underscores, dots and dashes: DAGs of schedules add to it"
@@ -72,9 +72,9 @@ def build_maintenance_dags(
 
 
 def maintenance_dag_id(base: str, schedule: str | None) -> str:
-    """``base``, and the schedule in the characters that a DAG id may have: ``*/5 * * * *`` is ``x.per.5_x_x_x_x``. Different
-    schedules have different ids, since no cron expression has a word like ``per``. An id that is longer than Airflow allows is cut,
-    and ends with ``--`` and a digest of the schedule."""
+    """``base``, and the schedule in characters that are allowed in a DAG id: ``*/5 * * * *`` is ``x.per.5_x_x_x_x``. Different
+    schedules have different ids, because no cron expression contains a word like ``per``. An id that is longer than Airflow allows
+    is cut, and ends with ``--`` and a digest of the schedule."""
     if schedule is None:
         return base
     whole = f"{base}__" + "".join(_IN_DAG_ID.get(c, c) for c in schedule.removeprefix("@"))
@@ -97,8 +97,8 @@ def schedules(policy: Policy) -> list[str | None]:
 
 
 def steps_on(policy: Policy, schedule: str | None) -> list[str]:
-    """Labels of the steps that may run on a schedule, in their order: those that name it, and those that name none, where a layer
-    does (None: where the defaults name none)."""
+    """Labels of the steps that may run on a schedule, in their order: steps with that schedule, and steps without one if a layer
+    sets it as its schedule (None: if the defaults set none)."""
     layers = [layer for _, layer in all_layers(policy)]
     of_layers = {layer.schedule for layer in layers} if schedule is not None else {policy.defaults.schedule}
     found = {
@@ -111,7 +111,7 @@ def steps_on(policy: Policy, schedule: str | None) -> list[str]:
 
 
 def gathered(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Entries of all steps and tables. Airflow gives a step's single result as it is, several as a sequence, none as None."""
+    """Entries of all steps and tables. Airflow returns a step's single result directly, several as a sequence, none as None."""
     found: list[dict[str, Any]] = []
     for given in results.values():
         if isinstance(given, Mapping):
@@ -152,7 +152,7 @@ def _fill(policy_file: Path, schedule: str | None, labels: list[str], connection
 
     @task(trigger_rule=TriggerRule.ALL_DONE)
     def report(results: dict[str, Any]) -> list[dict[str, Any]]:
-        """What was done to which table, one entry for each step that ran."""
+        """The changes of each table, one entry for each step that ran."""
         done = gathered(results)
         for entry in done:
             size = f"{entry['data-files']} data files, {entry['records']:,} records"
@@ -161,8 +161,8 @@ def _fill(policy_file: Path, schedule: str | None, labels: list[str], connection
 
     group = maintain.expand(table_work=tables.output)
     told = report(outputs)
-    # Airflow takes a run's state from its last tasks, and report runs whatever happened. A failure reaches verify, because no task
-    # of a table runs after one that failed.
+    # Airflow derives a run's state from its last tasks, and report runs in any case. A failure reaches verify, because no task
+    # of a table runs after a failed one.
     outcome = EmptyOperator(task_id="outcome", trigger_rule=TriggerRule.NONE_FAILED)
     group >> told
     [tables, group, told] >> outcome

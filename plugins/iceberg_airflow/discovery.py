@@ -1,6 +1,6 @@
-"""Which tables a policy is for, and what it wants done to each: run as ``python -m iceberg_airflow.discovery REQUEST ANSWER``.
+"""Finds the tables of a policy, and the work for each: ``python -m iceberg_airflow.discovery REQUEST ANSWER``.
 
-A process of its own, because it opens the catalog: neither the scheduler that parses DAGs nor the worker loads one. It gives a
+It is a separate process, because it opens the catalog: neither the scheduler that parses DAGs nor the worker loads one. It gives a
 verdict for every table of the catalog, also "nothing, because ...". Reads a ``Request``, writes an ``Answer``; errors are one
 line on standard error and exit code 1.
 """
@@ -24,8 +24,8 @@ from iceberg_ops.errors import NoSuchNamespaceError, OptionError
 
 
 def discover(request: Request, catalog: Catalog, policy: Policy) -> Answer:
-    """A verdict for each table, sorted by name. Raises OptionError for a catalog that the policy does not name: its defaults are
-    not meant for every catalog that a connection leads to."""
+    """A verdict for each table, sorted by name. Raises OptionError for a catalog that the policy does not name: its defaults do
+    not apply to every catalog of a connection."""
     if catalog.name not in policy.catalogs:
         known = ", ".join(policy.catalogs) or "none"
         raise OptionError(
@@ -81,7 +81,7 @@ def _verdict(policy: Policy, catalog: str, identifier: Identifier, schedule: str
 
 
 def _tables(catalog: Catalog, namespace: tuple[str, ...]) -> Iterator[Identifier]:
-    """Every table below a namespace. A namespace that is dropped meanwhile has none."""
+    """Every table below a namespace. A namespace that is dropped meanwhile is empty."""
     for child in catalog.list_namespaces(namespace):
         with contextlib.suppress(NoSuchNamespaceError):
             yield from catalog.list_tables(child)

@@ -1,7 +1,7 @@
-"""The last thing that a failed task's log says is its error, one line: no stack of frames around it.
+"""Makes the last entry of a failed task's log its error, on one line, without stack frames.
 
-Airflow logs what a task raises with the frames between its runner and the operator. For an error of ``iceberg_ops.errors`` they
-tell nothing: it was met by another process, and its message names thing, value and rule. Other exceptions keep theirs.
+Airflow logs a task's exception with the frames between its runner and the operator. For an error of ``iceberg_ops.errors`` they
+are useless: another process raised it, and its message names thing, value and rule. Other exceptions keep their frames.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iceberg_ops.errors import IcebergOpsError
 
 
 def leave_frames_out() -> None:
-    """From now on, in this process, an IcebergOpsError is logged without frames. Airflow gives every try a process."""
+    """After this, an IcebergOpsError is logged without frames in this process. Airflow uses a separate process for every try."""
     processors = structlog.get_config()["processors"]
     if isinstance(processors, list) and without_frames not in processors:
         processors.insert(0, without_frames)

@@ -1,15 +1,15 @@
-"""Runs one command, and ends everything that the command started when the task is gone: ``python guard.py COMMAND...``.
+"""Runs one command, and ends all processes that it started when the task is gone: ``python guard.py COMMAND...``.
 
-A task starts this program in a session of its own and keeps the write end of its standard input open. The end of that input means
+A task starts this program in a separate session and keeps the write end of its standard input open. The end of that input means
 that the task was stopped or died, also by SIGKILL: every process of the session then gets SIGTERM, and SIGKILL two seconds later.
-So a killed task never leaves an engine behind that goes on and commits. When the command ends by itself, what it left running
-(Python workers, a JVM) is ended too.
+So a killed task never leaves an engine that continues and commits. When the command ends by itself, its remaining processes
+(Python workers, a JVM) are ended too.
 
-Files with secrets are written here and deleted here, so they do not outlive the job even where the task is killed: standard
-input begins with eight bytes of length and a JSON object ``{"files": {path: text}}``. They are new files that only the owner
-reads. The exit code is the command's; 128 + n where signal n ended it.
+Files with secrets are written here and deleted here, so they do not outlive the job even if the task is killed: standard
+input begins with eight bytes of length and a JSON object ``{"files": {path: text}}``. They are new files that only the owner can
+read. The exit code is the command's; 128 + n if signal n ended it.
 
-Started by file name, so it imports nothing of this package.
+It is started by file name, so it imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ _HEADER_BYTES = 8
 
 
 def request(files: Mapping[Path, bytes]) -> bytes:
-    """What the task writes to the guard's standard input first."""
+    """The first bytes that the task writes to the guard's standard input."""
     body = json.dumps({"files": {str(path): data.decode() for path, data in files.items()}}).encode()
     return len(body).to_bytes(_HEADER_BYTES, "big") + body
 
 
 def end_session(session: int, *, grace: float = TERM_SECONDS) -> None:
-    """End every process of a session but the caller: SIGTERM, after ``grace`` seconds SIGKILL until none is left (at most 10 s)."""
+    """End every process of a session except the caller: SIGTERM, after ``grace`` seconds SIGKILL until none is left (at most 10
+    s)."""
     _signal_all(session, signal.SIGTERM)
     if _wait_until_empty(session, grace):
         return
@@ -52,7 +53,7 @@ def end_session(session: int, *, grace: float = TERM_SECONDS) -> None:
 
 
 def members(session: int) -> list[psutil.Process]:
-    """Running processes of a session, the caller left out."""
+    """Running processes of a session, without the caller."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
@@ -66,7 +67,7 @@ def main(command: list[str]) -> int:
     """Run the command; returns the exit code."""
     files = _read_request()
     if files is None:
-        return 128 + signal.SIGTERM  # the task was gone before it had asked for anything
+        return 128 + signal.SIGTERM  # the task was gone before it had sent a request
     written: list[Path] = []
     try:
         for name, text in files.items():
@@ -74,7 +75,7 @@ def main(command: list[str]) -> int:
             _write_private(Path(name), text)
         return _run(command)
     except OSError as e:
-        # Errors as every process of ours ends with them; nothing was changed, for nothing has run.
+        # Errors have the same form as in all our processes; nothing was changed, because nothing has run.
         code = "RUNTIME_MISSING" if e.filename == command[0] else "RETRYABLE"
         print(f"error: {code}: {e.filename or command[0]}: {e.strerror or e}", file=sys.stderr, flush=True)
         return 1
@@ -94,7 +95,7 @@ def _run(command: list[str]) -> int:
 
 
 def _watch_task() -> None:
-    """Returns after the session was ended, because the task closed its end."""
+    """Returns after the session has been ended, because the task closed its end."""
     while os.read(0, 1):
         pass
     end_session(os.getpid())
@@ -107,7 +108,7 @@ def _read_request() -> dict[str, str] | None:
 
 
 def _read(count: int) -> bytes | None:
-    """So many bytes of standard input; None where it ends before."""
+    """That many bytes of standard input; None if it ends before."""
     found = b""
     while len(found) < count:
         part = os.read(0, count - len(found))
@@ -125,7 +126,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _signal_all(session: int, number: signal.Signals) -> int:
-    """How many processes were there to be signalled."""
+    """The number of processes that got the signal."""
     found = members(session)
     for process in found:
         with contextlib.suppress(psutil.Error):

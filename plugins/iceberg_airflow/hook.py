@@ -1,14 +1,14 @@
 """An Airflow connection of type ``iceberg_ops`` as a catalog.
 
 The connection's ``extra`` holds ``name`` (the catalog's, first part of every table name), ``type`` (``sql``, ``filesystem``,
-...) and the catalog's properties. Login and password, where given, are put into the ``uri`` property, so that secrets stay in
+...) and the catalog's properties. Given login and password are put into the ``uri`` property, so that secrets stay in
 the connection. ``deployment`` in the extra names this Airflow; it becomes part of default run keys. Example::
 
     AIRFLOW_CONN_ICEBERG_DEFAULT='{"conn_type": "iceberg_ops", "extra": {"name": "lake", "type": "sql",
                                    "uri": "sqlite:////data/catalog.db", "warehouse": "/data/warehouse"}}'
 
-Every secret is masked in the task's log in each form it may be printed in: Airflow itself masks the password only as written in the
-connection. Opening the catalog is the engine's work, in the job's own process: a worker never holds one.
+Every secret is masked in the task's log in each form in which it may be printed: Airflow itself masks the password only as written
+in the connection. The engine opens the catalog in the job's own process: a worker never does.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ DEFAULT_CONNECTION = "iceberg_default"
 CONNECTION_TYPE = "iceberg_ops"
 HOOK_NAME = "Iceberg catalog"
 _FILES = ("sqlite", "duckdb")
-"""Dialects whose databases are files, or in memory: no one logs in to them."""
+"""Dialects whose databases are files, or in memory: they have no login."""
 _ENCRYPTED_FILES = ("sqlite+pysqlcipher",)
 """Drivers whose files have a passphrase."""
 _DROPPED = re.compile(r"^[\x00-\x20]|[\t\r\n]")
-"""Characters that ``urlsplit`` drops in silence."""
+"""Characters that ``urlsplit`` silently drops."""
 _NOT_PROPERTIES = ("name", "type", "deployment")
 
 
@@ -56,15 +56,15 @@ class IcebergCatalogHook(BaseHook):
         self.catalog_conn_id = catalog_conn_id
 
     def get_conn(self) -> CatalogConfig:
-        """The catalog's settings. Raises OptionError that names the connection and what is wrong with it."""
+        """The catalog's settings. Raises OptionError that names the connection and the problem."""
         return catalog_config(self._connection())
 
     def deployment(self) -> str | None:
-        """What this Airflow is called where several work on one catalog. Raises OptionError."""
+        """The name of this Airflow if several work on one catalog. Raises OptionError."""
         return deployment_of(self._connection())
 
     def _connection(self) -> Connection:
-        """Raises OptionError where it is not defined: another try will not find it either."""
+        """Raises OptionError if it is not defined: a retry would not find it either."""
         try:
             return self.get_connection(self.catalog_conn_id)
         except AirflowNotFoundException:
@@ -72,7 +72,7 @@ class IcebergCatalogHook(BaseHook):
             raise OptionError(f"catalog connection {self.catalog_conn_id!r} is not defined: {rule}") from None
 
     def test_connection(self) -> tuple[bool, str]:
-        """Open the catalog and list its namespaces, in a process of its own: whether that worked, and a line about it."""
+        """Open the catalog and list its namespaces, in a separate process; returns whether that worked, and a line about it."""
         try:
             config = self.get_conn()
         except IcebergOpsError as e:
@@ -127,8 +127,8 @@ def _text(value: str | float | bool) -> str:
 
 
 def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:
-    """``uri`` with user and password, also of a server without a host (a socket). One that names both has its own, and a file has
-    none. Raises OptionError where it names another user: it is not known whose password this is."""
+    """``uri`` with user and password, also for a server without a host (a socket). A URI that has both keeps them, and a file has
+    none. Raises OptionError if it names another user: then the owner of the password is unknown."""
     if _DROPPED.search(uri):
         raise OptionError(
             f"{where}: extra 'uri' (not shown) must begin with its dialect and have no tab or line break: remove them"
@@ -147,7 +147,7 @@ def _with_login(uri: str, login: str | None, password: str | None, where: str) -
 
 
 def _is_file(parts: SplitResult) -> bool:
-    """Whether the URI is that of a database file: by its dialect, or because it has no host and an absolute path."""
+    """Whether the URI names a database file: by its dialect, or because it has no host and an absolute path."""
     if parts.scheme in _ENCRYPTED_FILES:
         return False
     return parts.scheme.partition("+")[0] in _FILES or (not parts.netloc and parts.path.startswith("//"))

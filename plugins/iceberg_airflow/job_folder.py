@@ -1,8 +1,8 @@
-"""Where the job spec and the report of a task's try lie, and how the folder is named.
+"""The folder with the job spec and the report of a task's try.
 
-``ICEBERG_OPS_JOBS`` names the root (default ``$AIRFLOW_HOME/iceberg_jobs``); it must be one that workers share if reports are to be
-read elsewhere. Below it each try of each task has a folder of its own, ``<dag>/<run>/<task>/[<map index>/]try-<n>``: no two tries
-share one, whatever characters their ids have. Folders are the owner's alone, and no symbolic link below the root is followed.
+``ICEBERG_OPS_JOBS`` names the root (default ``$AIRFLOW_HOME/iceberg_jobs``); workers must share it if reports are
+read elsewhere. Below it each try of each task has a separate folder, ``<dag>/<run>/<task>/[<map index>/]try-<n>``: no two tries
+share one, whatever characters their ids have. Only the owner can access folders, and no symbolic link below the root is followed.
 
 A folder keeps the job spec without secrets and the report. Files with secrets (``private``) exist only while the job runs. Folders
 that are older than ``ICEBERG_OPS_JOBS_KEEP`` (default ``30d``) are removed by later tasks.
@@ -29,16 +29,16 @@ from iceberg_ops.errors import OptionError
 ROOT_VARIABLE = "ICEBERG_OPS_JOBS"
 SPEC, REPORT = "job.json", "report.json"
 PRIVATE = "private-"
-"""How the names of files with secrets begin."""
+"""The prefix of the names of files with secrets."""
 
 _MOST_TRIES = 20
 _MOST_BYTES = 200
-"""Longer names are cut and get a digest: file systems allow 255 bytes, ids of Airflow 250 characters."""
+"""Longer names are cut and get a digest: file systems allow 255 bytes, Airflow's ids 250 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class TryIdentity:
-    """Which try of which task: what names its folder."""
+    """The task and try that name a folder."""
 
     dag_id: str
     run_id: str
@@ -60,7 +60,7 @@ class JobFolder:
 
     @classmethod
     def of(cls, identity: TryIdentity) -> JobFolder:
-        """The folder of a try, made if it is not there. Raises OptionError where a symbolic link or a file is in its place."""
+        """The folder of a try, created if it does not exist. Raises OptionError if a symbolic link or a file is in its place."""
         index = [f"{identity.map_index}"] if identity.map_index >= 0 else []
         names = [folder_name(part) for part in (identity.dag_id, identity.run_id, identity.task_id)]
         return cls(_make(jobs_root(), [*names, *index, f"try-{identity.try_number}"]))
@@ -70,11 +70,11 @@ class JobFolder:
         return self.folder / REPORT
 
     def private(self, name: str) -> Path:
-        """Where a file with secrets lies while a process needs it."""
+        """The path of a file with secrets, which exists only while a process needs it."""
         return self.folder / f"{PRIVATE}{name}"
 
     def write(self, job: JobSpec) -> Path:
-        """Write the job spec without secrets, for whoever asks later what was to be done; a report of before is removed."""
+        """Write the job spec without secrets, for later reference; an earlier report is removed."""
         self.report.unlink(missing_ok=True)
         path = self.folder / SPEC
         path.unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def folder_name(part: str) -> str:
     """An id as a name in a file system; different ids have different names.
 
     Letters, digits and ``_-=.`` stay, everything else is percent-encoded, and so is a leading dot (``..`` leads out of the folder).
-    A name of more than 200 bytes is cut; ``%-`` and a digest of the id, which no encoding contains, keep it apart."""
+    A name of more than 200 bytes is cut; ``%-`` and a digest of the id, which no encoding contains, make it unique."""
     encoded = quote(part, safe="=").replace("~", "%7E")
     encoded = re.sub(r"^\.", "%2E", encoded)
     if len(encoded) <= _MOST_BYTES:
@@ -103,7 +103,7 @@ def folder_name(part: str) -> str:
 
 
 def _make(root: Path, names: list[str]) -> Path:
-    """The folder, with those above it. A sweep may remove one that is still empty between two steps: it is then made again."""
+    """The folder, with its parents. A sweep may remove an empty one between two steps: it is then created again."""
     for _ in range(_MOST_TRIES - 1):
         try:
             return _make_once(root, names)
@@ -120,7 +120,7 @@ def _make_once(root: Path, names: list[str]) -> Path:
     path = root
     for name in names:
         path = path / name
-        with contextlib.suppress(FileExistsError):  # a file or a link without an end, too: see below
+        with contextlib.suppress(FileExistsError):  # also a file, or an endless link: see below
             path.mkdir(exist_ok=True, mode=0o700)
         if not stat.S_ISDIR(path.lstat().st_mode):
             raise OptionError(f"job folder {path} must be a folder, not a link or a file: remove it, or set {ROOT_VARIABLE}")

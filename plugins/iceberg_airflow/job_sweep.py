@@ -1,9 +1,9 @@
-"""Tidies up job folders: files with secrets of tries that are over, and folders that are older than anyone needs them.
+"""Cleans up job folders: files with secrets of finished tries, and folders that are older than the retention time.
 
-A job's own processes delete its files with secrets (``iceberg_airflow.guard``). What is left to do here is what a machine that died
+A job's own processes delete its files with secrets (``iceberg_airflow.guard``). This module removes only what a dead machine
 left behind. Only names that this package writes are deleted, in folders that are named like a try; symbolic links are never
-followed. A folder that cannot be tidied is left as it is, with a warning: that must not fail the task that came by, nor keep it
-from the other folders. A time in the future (of a machine whose clock was wrong) counts as now, and is set to it.
+followed. A folder that cannot be cleaned is skipped with a warning: it must not fail the current task, nor prevent the clean-up
+of other folders. A time in the future (from a machine with a wrong clock) counts as now, and is set to it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from iceberg_ops.errors import OptionError
 KEEP_VARIABLE = "ICEBERG_OPS_JOBS_KEEP"
 DEFAULT_KEEP = "30d"
 _SHORTEST_KEEP_S = 3600.0
-"""Less would remove folders of tasks that are being started."""
+"""A shorter time would remove folders of tasks that are starting."""
 ANSWERS = ("lane.json", "answer.json")
 _EVERY_S = 3600.0
 _PRIVATE_S = 86_400.0
 """Engines read their job spec within seconds; a file with secrets that is a day old belongs to no running job."""
 _SKEW_S = 60.0
-"""Clocks of machines may differ so much."""
+"""The allowed difference between clocks of machines."""
 _TRY = re.compile(r"try-\d+")
 _MARK = ".swept"
 
 
 def sweep(folder: JobFolder, *, log: Any) -> None:
-    """Tidy up the task's own tries, and once an hour all folders. Raises OptionError for a wrong ``ICEBERG_OPS_JOBS_KEEP``."""
+    """Clean up the task's own tries, and once an hour all folders. Raises OptionError for a wrong ``ICEBERG_OPS_JOBS_KEEP``."""
     keep_s = keep_seconds()
     try:
         for other in folder.folder.parent.iterdir():
@@ -49,7 +49,7 @@ def sweep(folder: JobFolder, *, log: Any) -> None:
 
 
 def keep_seconds() -> float:
-    """How long a finished try's folder is kept."""
+    """The retention time of a finished try's folder."""
     told = os.environ.get(KEEP_VARIABLE) or DEFAULT_KEEP
     try:
         keep_s = duration_ms(told) / 1000
@@ -67,8 +67,9 @@ def _warn(log: Any, error: OSError) -> None:
 def prune(
     root: Path, *, older_than_s: float, own: Path | None = None, failed: Callable[[OSError], None] = lambda _error: None
 ) -> int:
-    """Delete the folders of tries in which nothing is younger, and files with secrets of more than a day; returns how many
-    folders. ``own``, the caller's folder, is left alone. ``failed`` hears of each folder that could not be read or tidied."""
+    """Delete the folders of tries in which nothing is younger, and files with secrets that are more than a day old; returns the
+    number of folders. ``own``, the caller's folder, is skipped. ``failed`` is called for each folder that could not be read or
+    cleaned."""
     removed = 0
     for folder in list(_tries(root, failed)):
         if folder == own:
@@ -80,7 +81,7 @@ def prune(
                 removed += 1
                 _remove_empty(folder.parent, root)
         except FileNotFoundError:
-            continue  # removed meanwhile: by another task, or as the empty folder of a run called like a try
+            continue  # removed meanwhile: by another task, or as the empty folder of a run named like a try
         except OSError as e:
             failed(e)
     return removed
@@ -102,7 +103,7 @@ def _tries(folder: Path, failed: Callable[[OSError], None]) -> Iterator[Path]:
 
 
 def _age_s(path: Path) -> float:
-    """Seconds since the file was changed. One that lies in the future is set to now, and ages from here on."""
+    """Seconds since the file was changed. A time in the future is set to now, and ages from then on."""
     age = time.time() - path.lstat().st_mtime
     if age < -_SKEW_S:
         with contextlib.suppress(OSError):  # another user's; it counts as new
@@ -117,7 +118,7 @@ def _delete_private(folder: Path, *, older_than_s: float) -> None:
 
 
 def _remove(folder: Path) -> bool:
-    """Delete what we know in it, and the folder; whether it is gone. What someone else put there stays, and the folder with it."""
+    """Delete the files we know in it, and the folder; returns whether it is gone. Foreign files stay, and the folder with them."""
     for name in (SPEC, REPORT, *ANSWERS):
         (folder / name).unlink(missing_ok=True)
     try:
@@ -128,19 +129,19 @@ def _remove(folder: Path) -> bool:
 
 
 def _remove_empty(folder: Path, root: Path) -> None:
-    """Delete a folder and those above it, up to the root, as long as they are empty."""
+    """Delete a folder and its parents, up to the root, as long as they are empty."""
     while folder != root and not any(folder.iterdir()):
         try:
             folder.rmdir()
         except OSError as e:
             if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return  # a new task of this DAG came meanwhile
+                return  # a new task of this DAG started meanwhile
             raise
         folder = folder.parent
 
 
 def _is_time(root: Path) -> bool:
-    """Whether an hour has passed since someone tidied up; it then counts as done by this task."""
+    """Whether an hour has passed since the last clean-up; this task's clean-up is then recorded."""
     mark = root / _MARK
     if mark.exists() and 0 <= time.time() - mark.lstat().st_mtime < _EVERY_S:
         return False

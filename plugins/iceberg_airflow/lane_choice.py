@@ -1,6 +1,6 @@
-"""Which lane a job with lane ``auto`` takes: run as ``python -m iceberg_airflow.lane_choice JOB_SPEC MASTER ANSWER``.
+"""Chooses the lane of a job with lane ``auto``: ``python -m iceberg_airflow.lane_choice JOB_SPEC MASTER ANSWER``.
 
-A process of its own, because it opens the table to see how much there is to read. The rule is that of
+It is a separate process, because it opens the table to find out how much there is to read. The rule is that of
 ``iceberg_ops.actions.lanes``, with the Spark connection's master. The answer is a JSON object of ``lane`` and ``reason``.
 """
 

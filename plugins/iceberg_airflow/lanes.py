@@ -1,7 +1,7 @@
-"""Starting an engine on a job spec: ``spark-submit`` on the Spark connection's master, or ``iceberg-ops`` on this machine.
+"""Starts an engine on a job spec: ``spark-submit`` on the Spark connection's master, or ``iceberg-ops`` on this machine.
 
-A lane streams the engine's output to the task's log and gives the exit code and last line back; it never reads the report and
-never raises for a job that failed. Both run the interpreter that runs Airflow, so that driver, executors and host agree on Python.
+A lane streams the engine's output to the task's log and returns the exit code and last line; it never reads the report and
+never raises for a failed job. Both run the interpreter that runs Airflow, so that driver, executors and host use the same Python.
 The job spec, which may hold secrets, exists only while the engine runs.
 """
 
@@ -31,7 +31,7 @@ class Lane(Protocol):
     """An engine that can be started on a job spec."""
 
     def run(self, spec: Path, document: bytes) -> Ended:
-        """Run the job ``document``, which lies at ``spec`` meanwhile."""
+        """Run the job ``document``, which is at ``spec`` while it runs."""
         ...
 
 
@@ -47,7 +47,7 @@ class SparkLane:
     driver_memory: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises OptionError for a setting that Spark has no text for, and for settings that are no mapping."""
+        """Raises OptionError for a setting that cannot be written for Spark, and for settings that are not a mapping."""
         if not isinstance(self.conf, Mapping):
             raise OptionError(f"spark_conf must be a mapping of names to values; it is of type {type(self.conf).__name__}")
         self.conf = {name: _setting(name, value) for name, value in self.conf.items()}
@@ -65,14 +65,14 @@ class SparkLane:
         return self.processes.run(command, environment=python_environment(), files=files, heard=_to_log(self.log))
 
     def command(self, spec: Path) -> list[str]:
-        """The spark-submit call as Airflow's hook makes it from the connection. Settings that hold secrets are in a file beside the
-        job spec: every user of the machine sees a command line. Raises OptionError for a connection that is missing or names no
-        master, and for cluster mode."""
+        """The spark-submit call that Airflow's hook makes from the connection. Settings that hold secrets are in a file beside the
+        job spec, because every user of the machine can see a command line. Raises OptionError for a connection that is missing or
+        names no master, and for cluster mode."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # noqa: PLC0415 - DAG files are parsed without Spark's provider
 
         require_master(self.conn_id)
         plain = {name: value for name, value in self.conf.items() if not holds_secret(name, value)}
-        quiet = {name: value for name, value in quiet_driver().items() if name not in self.conf}  # it would win over the file
+        quiet = {name: value for name, value in quiet_driver().items() if name not in self.conf}  # it would override the file
         hook = SparkSubmitHook(
             conn_id=self.conn_id,
             name=self.name,
@@ -95,7 +95,7 @@ class SparkLane:
 
 @dataclass(slots=True)
 class LocalLane:
-    """``iceberg-ops run --job-spec FILE``: no JVM, for tables that one machine handles."""
+    """``iceberg-ops run --job-spec FILE``: no JVM, for tables that one machine can process."""
 
     log: Any
     processes: Processes
@@ -107,7 +107,7 @@ class LocalLane:
 
 
 def quiet_driver() -> dict[str, str]:
-    """Spark settings that keep Spark's start-up messages out of the task log, where the driver runs here (client mode)."""
+    """Spark settings that keep Spark's start-up messages out of the task log, if the driver runs here (client mode)."""
     path = application().with_name("log4j2.properties")
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={path.as_uri()}"}
 
@@ -121,8 +121,8 @@ def application() -> Path:
 
 
 def require_master(conn_id: str) -> None:
-    """Raise OptionError unless the connection names a master: Airflow's hook would otherwise go to a YARN that nobody named, or to
-    ``spark://``."""
+    """Raise OptionError unless the connection names a master: Airflow's hook would otherwise use YARN or ``spark://`` by
+    default."""
     try:
         host = BaseHook.get_connection(conn_id).host
     except AirflowNotFoundException:
@@ -132,7 +132,7 @@ def require_master(conn_id: str) -> None:
 
 
 def spark_master(conn_id: str) -> str | None:
-    """The master that the connection names; None where it names none, or is not defined."""
+    """The connection's master; None if it names none, or is not defined."""
     try:
         return named_master(BaseHook.get_connection(conn_id).host)
     except AirflowNotFoundException:
@@ -140,7 +140,7 @@ def spark_master(conn_id: str) -> str | None:
 
 
 def _setting(name: str, value: Any) -> str:
-    """A setting as Spark reads it: numbers and truth values are written by YAML and Python without quotes."""
+    """A setting in Spark's notation: YAML and Python write numbers and booleans without quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -153,13 +153,13 @@ def _settings_beside(spec: Path) -> Path:
 
 
 def _properties(settings: Mapping[str, str]) -> bytes:
-    """A Java properties file. Its backslash escapes, and only ASCII is safe in it."""
+    """A Java properties file. A backslash is an escape in it, and only ASCII is safe."""
     lines = [f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items()]
     return "".join(lines).encode("ascii")
 
 
 def _escaped(text: str) -> str:
-    """Every character that a properties file could take for something else, as its code."""
+    """Every character that a properties file could interpret, as its code."""
     utf16 = text.encode("utf-16-be")
     units = [int.from_bytes(utf16[i : i + 2], "big") for i in range(0, len(utf16), 2)]
     return "".join(chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units)

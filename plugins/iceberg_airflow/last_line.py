@@ -1,6 +1,6 @@
-"""How the processes that look at catalogs for a task end: with exit code 0, or with one line ``error: CODE: message`` and 1.
+"""How processes that open catalogs for a task end: with exit code 0, or with one line ``error: CODE: message`` and 1.
 
-They only read, so an error of the store is one that may pass: nothing was changed, and the task may try again.
+They only read, so an error of the store may be temporary: nothing was changed, and the task may retry.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iceberg_ops.io.machine_limits import typed_limits
 
 
 def exit_code_of(work: Callable[[], None]) -> int:
-    """Do the work; 0, or 1 after the line on standard error. An error that is not of our tree is INTERNAL."""
+    """Do the work; returns 0, or 1 after the line on standard error. An error outside our tree is INTERNAL."""
     hide_in_logs()
     if not sys.warnoptions:
         warnings.simplefilter("ignore")

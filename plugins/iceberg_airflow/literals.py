@@ -1,7 +1,7 @@
-"""What a DAG file says in plain words is checked when the file is parsed: a misspelt job, lane or option is its import error.
+"""Checks literal arguments in a DAG file when it is parsed: a misspelt job, lane or option becomes its import error.
 
-Templates, and what another task gives, are known only when the task runs; the operator checks them then. A mapped operator's fixed
-arguments are checked when it is made, its mapped ones in each task.
+Templates, and results of other tasks, are known only when the task runs; the operator checks them then. A mapped operator's fixed
+arguments are checked when it is created, its mapped ones in each task.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from iceberg_ops.errors import IcebergOpsError, OptionError
 
 LANES = ("auto", "local", "spark")
 _NOW_MS = 2**41
-"""A time in 2039, for ages."""
+"""A time in 2039, for checking ages."""
 
 
 def check_literals(task_id: Any, *, job: Any, lane: Any, options: Any) -> None:
-    """Raises OptionError that names the DAG file, the task, the argument, and what may be meant."""
+    """Raises OptionError that names the DAG file, the task, the argument, and similar valid values."""
     action = ACTIONS.get(job) if isinstance(job, str) else None
     try:
         if _is_literal(job) and action is None:
@@ -35,7 +35,7 @@ def check_literals(task_id: Any, *, job: Any, lane: Any, options: Any) -> None:
 
 
 def _check_options(action: Action, options: Mapping[Any, Any]) -> None:
-    """Names always; values where all of them are literal, because some rules are about two."""
+    """Always checks names; checks values if all of them are literal, because some rules are about two."""
     action.check_option_names(str(name) for name in options if _is_literal(name) or not isinstance(name, str))
     literal = (*map(_is_literal, options), *(_is_literal(v) or isinstance(v, bool | int | float) for v in options.values()))
     if all(literal):
@@ -48,7 +48,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _place_of_author() -> str:
-    """``file.py:12: `` of the line that made the operator: the first one that is neither of this package nor of Airflow."""
+    """``file.py:12: `` of the line that created the operator: the first one outside this package and Airflow."""
     frame = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", "")).partition(".")[0]

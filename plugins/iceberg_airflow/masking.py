@@ -1,4 +1,4 @@
-"""Secrets that Airflow does not mask by itself: it knows a connection's password only as it is written there."""
+"""Masks secrets that Airflow does not mask itself: it knows a connection's password only as it is written there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from airflow.sdk.log import mask_secret
 
 
 def mask(secrets: Iterable[str]) -> None:
-    """Have these texts replaced by ``***`` in the task's log from now on."""
+    """After this, these texts are replaced by ``***`` in the task's log."""
     for secret in secrets:
         mask_secret(secret)

@@ -1,9 +1,9 @@
 """Operators: one task, one job spec, one report.
 
-``IcebergOpsOperator`` runs any job of ``iceberg_ops.config.job_spec``; the others name what a DAG author means. Each try writes its
-job spec, starts the lane's engine, reads the report, tells it in the log, pushes report URI and five numbers to XCom, and raises
-the typed error the report names, so that the log ends with that one line. Exactly-once effect comes from the run key
-(``iceberg_airflow.run_keys``). A task that is stopped ends its engine with everything that the engine started.
+``IcebergOpsOperator`` runs any job of ``iceberg_ops.config.job_spec``; the others are named after one job. Each try writes its
+job spec, starts the lane's engine, reads the report, logs it, pushes report URI and five numbers to XCom, and raises
+the typed error of the report, so that the log ends with that one line. Exactly-once effect comes from the run key
+(``iceberg_airflow.run_keys``). A stopped task ends its engine with all processes that the engine started.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _NEEDS_WHERE = ("delete", "update")
 
 
 class GuardedOperator(ExactRendering):
-    """Base of operators whose work is done by other processes: they end with the task."""
+    """Base of operators whose work is done by other processes: the processes end with the task."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if self.retry_policy is None:  # neither the author nor the DAG's default_args chose one
+        if self.retry_policy is None:  # neither the DAG author nor default_args set one
             self.retry_policy = iceberg_retry_policy()
         self._processes = Processes()
 
@@ -56,7 +56,7 @@ class GuardedOperator(ExactRendering):
         self._processes.kill()
 
     def job_folder(self, identity: TryIdentity) -> JobFolder:
-        """The folder of this try; what earlier ones left is tidied up."""
+        """The folder of this try; folders of earlier tries are cleaned up."""
         folder = JobFolder.of(identity)
         sweep(folder, log=self.log)
         return folder
@@ -68,17 +68,17 @@ class IcebergOpsOperator(GuardedOperator):
     :param job: an action or row operation, as in a job spec (templated)
     :param table: ``namespace.table``, or ``catalog.namespace.table`` with the connection's catalog (templated)
     :param options: the job's options under Iceberg's names (templated)
-    :param where: Spark SQL condition (templated). ``delete`` and ``update`` need one; ``true`` is every row
+    :param where: Spark SQL condition (templated). ``delete`` and ``update`` need one; ``true`` means every row
     :param source: rows to read, as the job spec's ``source`` (templated)
     :param change: write mode, SET, ON and clauses, as the job spec's ``change`` (templated)
     :param run_key: names the work; a commit with this key is made once, however often the task runs. Default: DAG, run, task and
         a digest of the work, so a retry or a cleared task of the same run repeats nothing (templated)
-    :param work: what the work is, where the digest of its fields says too much: a source's path that differs in each run, say
-        (templated). A run key that is known with other work is an error
-    :param lane: ``spark``, ``local``, or ``auto``: row operations on Spark, maintenance local, but for rewrites and statistics of
-        as many bytes as the catalog's ``spark-from-bytes`` where the Spark connection's master is a cluster (templated)
+    :param work: names the work, if the digest of its fields depends on too much, such as a source's path that differs in each run
+        (templated). A run key that was used for other work is an error
+    :param lane: ``spark``, ``local``, or ``auto``: row operations on Spark, maintenance local, except rewrites and statistics of
+        as many bytes as the catalog's ``spark-from-bytes`` if the Spark connection's master is a cluster (templated)
     :param plan_only: a dry run: plan, write nothing (templated). BaseOperator's own ``dry_run`` is something else
-    :param skip_if_nothing: mark the task skipped when there was nothing to do
+    :param skip_if_nothing: mark the task as skipped if there was nothing to do
     """
 
     template_fields: Sequence[str] = (
@@ -88,9 +88,9 @@ class IcebergOpsOperator(GuardedOperator):
     template_fields_renderers = {"options": "json", "source": "json", "change": "json", "where": "sql"}  # noqa: RUF012
     ui_color = "#d5e8f6"
     work_is_given = True
-    """Whether the DAG file says what to do; otherwise another task does."""
+    """Whether the DAG file defines the work; otherwise another task does."""
     own_job: str | None = None
-    """The job of an operator that is for one job."""
+    """The job of an operator for one job."""
 
     def __init__(
         self,
@@ -137,13 +137,13 @@ class IcebergOpsOperator(GuardedOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """Of a mapped operator, the arguments that are the same in every task. Raises OptionError for a wrong one."""
+        """For a mapped operator, the arguments that are the same in every task. Raises OptionError for a wrong one."""
         job = kwargs.get("job", cls.own_job)
         check_literals(kwargs.get("task_id"), job=job, lane=kwargs.get("lane"), options=kwargs.get("options"))
         return super().partial(**kwargs)
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Run the job. Raises the typed error of the report, AirflowSkipException as asked."""
+        """Run the job. Raises the typed error of the report, and AirflowSkipException if requested."""
         identity = identity_of(context)
         folder = self.job_folder(identity)
         job = self._in_lane(self.job_spec(identity, folder), folder)
@@ -158,7 +158,7 @@ class IcebergOpsOperator(GuardedOperator):
         return self.result(report, folder.report.as_uri())
 
     def job_spec(self, identity: TryIdentity, folder: JobFolder) -> JobSpec:
-        """The document for one try. Raises OptionError when a field does not fit."""
+        """The document for one try. Raises OptionError for an invalid field."""
         hook = IcebergCatalogHook(self.catalog_conn_id)
         catalog = hook.get_conn()
         job = text("job", self.job)
@@ -184,7 +184,7 @@ class IcebergOpsOperator(GuardedOperator):
         return msgspec.structs.replace(spec, run_key=key, work=work)
 
     def chosen_lane(self) -> str:
-        """``local`` or ``spark``; row operations need SQL, so ``auto`` is Spark for them. Raises OptionError for another word."""
+        """``local`` or ``spark``; row operations need SQL, so ``auto`` is Spark for them. Raises OptionError for any other text."""
         if self.lane not in LANES:
             raise OptionError(f"lane {self.lane!r} must be auto, local or spark")
         if self.lane != "auto":
@@ -192,7 +192,7 @@ class IcebergOpsOperator(GuardedOperator):
         return "local" if self.job in TABLE_ACTIONS or flag("plan_only", self.plan_only) else "spark"
 
     def _in_lane(self, job: JobSpec, folder: JobFolder) -> JobSpec:
-        """With lane ``auto`` a large rewrite goes to Spark, if the connection's master brings other machines."""
+        """With lane ``auto`` a large rewrite runs on Spark, if the connection's master has other machines."""
         if self.lane != "auto" or job.lane == "spark" or job.dry_run or not ACTIONS[job.job].shared_by_tasks:
             return job
         master = spark_master(self.spark_conn_id)
@@ -206,7 +206,7 @@ class IcebergOpsOperator(GuardedOperator):
         return msgspec.structs.replace(job, lane=chosen["lane"], lane_reason=chosen["reason"])
 
     def result(self, report: ActionReport, uri: str) -> dict[str, Any]:
-        """What goes to XCom."""
+        """The XCom value."""
         return summary(report, uri)
 
     def _lane_of(self, job: JobSpec) -> Lane:
@@ -223,7 +223,7 @@ class IcebergOpsOperator(GuardedOperator):
 
 
 class IcebergPlanOperator(IcebergOpsOperator):
-    """The same planner, on a table that cannot be written: what an action would do. Skipped when that is nothing."""
+    """The same planner, on a table that cannot be written: shows the work of an action. Skipped if there is none."""
 
     ui_color = "#eef3f7"
 
@@ -247,7 +247,7 @@ class IcebergAppendOperator(IcebergOpsOperator):
 class IcebergMergeOperator(IcebergOpsOperator):
     """MERGE INTO ``table`` USING ``source`` ON ``on`` with ``clauses``.
 
-    What is given is not copied: Airflow knows by its identity that a value came from XCom and is no template.
+    The arguments are not copied: Airflow uses object identity to know that a value came from XCom and is not a template.
 
     :param mode: ``merge-on-read`` or ``copy-on-write``; default: the table's property
     """
@@ -271,8 +271,8 @@ class IcebergMergeOperator(IcebergOpsOperator):
 
 
 class IcebergUpdateOperator(IcebergOpsOperator):
-    """UPDATE ``table`` SET ``set`` WHERE ``where``; the values of ``set`` are Spark SQL expressions. ``set`` is not copied, as in a
-    merge."""
+    """UPDATE ``table`` SET ``set`` WHERE ``where``; the values of ``set`` are Spark SQL expressions. ``set`` is not copied, as in
+    IcebergMergeOperator."""
 
     own_job = "update"
     ui_color = "#fcf3d0"
@@ -294,25 +294,25 @@ class IcebergDeleteOperator(IcebergOpsOperator):
 
 
 def _mode(mode: str | None) -> dict[str, str]:
-    """What ``change`` says about the write mode; nothing where the table's property decides."""
+    """The ``change`` field for the write mode; empty if the table's property decides."""
     return {} if mode is None else {"mode": mode}
 
 
 def identity_of(context: Any) -> TryIdentity:
-    """Which try of which task this is."""
+    """The task and try of the context."""
     ti = context["ti"]
     return TryIdentity(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, ti.try_number)
 
 
 def full_name(table: str, catalog: str) -> str:
-    """``catalog.namespace.table`` of a name with or without the catalog. A name of two parts never has it, so a namespace may be
-    called like its catalog; a nested namespace that begins so needs the full name."""
+    """``catalog.namespace.table`` for a name with or without the catalog. A name of two parts is always without it, so a namespace
+    may have the name of its catalog; a nested namespace with such a beginning needs the full name."""
     parts = table.split(".")
     return table if len(parts) > 2 and parts[0] == catalog else f"{catalog}.{table}"
 
 
 def _condition(job: str, where: Any) -> str | None:
-    """Raises OptionError for a missing, empty or false one: it must not change every row."""
+    """Raises OptionError for a missing, empty or false condition: it must not change every row."""
     found = None if where is None else text("where", where)
     if job in _NEEDS_WHERE and (found is None or not found.strip()):
         raise OptionError(f"{job} needs a where, and it is empty; where='true' is every row")
@@ -320,7 +320,7 @@ def _condition(job: str, where: Any) -> str | None:
 
 
 def _part(name: str, value: Any, kind: type[Any]) -> Any:
-    """A nested document, checked. Raises OptionError, also for any part of it that a template left without a value."""
+    """A nested document, checked. Raises OptionError, also for a part of it whose template has no value."""
     if value is None:
         return None
     fields = _mapping(name, value)

@@ -1,8 +1,8 @@
-"""What became of a job: its report, or the typed error it ended with.
+"""The result of a job: its report, or the typed error with which it ended.
 
-A report is believed only if it is this try's own: of the same job id, run key, table and action. A report of status ``failed``
-becomes the exception of the tree that its code names, so a retry policy can tell conflict from bad input from unknown outcome. A
-job that ended without such a report was killed or could not start: whether it committed is not known.
+A report is accepted only if it belongs to this try: the same job id, run key, table and action. A report with status ``failed``
+becomes the exception of its code, so a retry policy can distinguish conflict, bad input and unknown outcome. A
+job that ended without such a report was killed or could not start: it is not known whether it committed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Ended:
 
     @property
     def killed(self) -> bool:
-        """Whether a signal ended it, for want of memory say: the exit code then tells nothing about the work."""
+        """Whether a signal ended it, for example for lack of memory: the exit code then says nothing about the work."""
         return self.exit_code < 0 or self.exit_code > 128
 
 
 def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
-    """The report of a finished job. Raises what the report says; without one what the last line says, or JobDiedError."""
+    """The report of a finished job. Raises the report's error; without a report the error of the last line, or JobDiedError."""
     if not path.is_file():
         stated = None if ended.killed else error_of_line(ended.last_line)
         if stated is not None:
@@ -55,7 +55,7 @@ def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
 
 
 def _check_own(report: ActionReport, job: JobSpec) -> None:
-    """Raise JobDiedError for another job's report. A dry run and a job that was committed before may have no run key."""
+    """Raise JobDiedError for another job's report. A dry run, or a job that had already been committed, may have no run key."""
     pairs = [
         ("table", report.table, job.table),
         ("action", report.action, job.job),
@@ -68,13 +68,13 @@ def _check_own(report: ActionReport, job: JobSpec) -> None:
 
 
 def typed_error(error: ErrorReport) -> IcebergOpsError:
-    """The exception of the tree whose code this is; one unknown here (a newer engine's) is terminal."""
+    """The exception class of this code; an unknown code (from a newer engine) is terminal."""
     return error_of_code(error.code, f"{error.message} (next: {error.next_step})" if error.next_step else error.message)
 
 
 def error_of_line(line: str) -> IcebergOpsError | None:
-    """The typed error of a line ``error: CODE: message``, which is how our commands end when they fail; None for another line, and
-    for a code that is no error of the tree: INTERRUPTED, IO and INTERNAL say nothing about what was committed before."""
+    """The typed error of a line ``error: CODE: message``, with which our commands end when they fail; None for another line, and
+    for a code outside the tree: INTERRUPTED, IO and INTERNAL say nothing about earlier commits."""
     prefix, found, rest = line.strip().partition("error: ")
     code, separator, message = rest.partition(": ")
     kind = kind_of_code(code) if found and not prefix and separator else None
@@ -82,14 +82,14 @@ def error_of_line(line: str) -> IcebergOpsError | None:
 
 
 def summary(report: ActionReport, uri: str) -> dict[str, Any]:
-    """What goes to XCom: where the report is, how it ended, and five numbers of the table afterwards."""
+    """The XCom value: where the report is, how the job ended, and five numbers of the table afterwards."""
     state = report.after or report.before or TableState()
     numbers = {name.replace("_", "-"): getattr(state, name) for name in NUMBERS}
     return {"report": uri, "table": report.table, "action": report.action, "status": report.status, **numbers}
 
 
 def narrate(report: ActionReport) -> Iterator[str]:
-    """The report as log lines: what was found, done and proved, in reading order."""
+    """The report as log lines: what was found, done and verified, in reading order."""
     why = f": {report.lane_reason}" if report.lane_reason else ""
     took = f"{report.duration_ms / 1000:.1f} s (lane {report.lane}{why}, attempts {report.attempts})"
     yield f"{report.action} of {report.table}: {report.status} in {took}"

@@ -1,4 +1,4 @@
-"""What `airflow plugins` lists, and where views and links are added: entry point ``airflow.plugins``.
+"""The plugin in the list of `airflow plugins`, to which views and links are added: entry point ``airflow.plugins``.
 
 Operators, hook and DAG builder need no registration: DAG files import ``iceberg_airflow``.
 """

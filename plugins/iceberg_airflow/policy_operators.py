@@ -1,4 +1,4 @@
-"""Operators of DAGs that a policy builds: find the tables, do one step on one table, check a table afterwards."""
+"""Operators of DAGs built from a policy: find the tables, do one step on one table, check a table afterwards."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ANSWER = "answer.json"
 
 
 class CatalogOperator(GuardedOperator):
-    """Base of operators that ask a process of their own about a catalog."""
+    """Base of operators that start a separate process for a question about a catalog."""
 
     def __init__(self, *, catalog_conn_id: str = DEFAULT_CONNECTION, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.catalog_conn_id = catalog_conn_id
 
     def ask(self, context: Any, module: str, request: Document) -> bytes:
-        """The answer's document. Raises the typed error that the process ended with."""
+        """The answer's document. Raises the typed error with which the process ended."""
         folder = self.job_folder(identity_of(context))
         asked, answer = folder.private("request.json"), folder.folder / ANSWER
         answer.unlink(missing_ok=True)
@@ -51,7 +51,7 @@ class DiscoverTablesOperator(CatalogOperator):
         self.steps_on = schedule
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
-        """Raises the typed error that the discovery ended with, OptionError for more tables than Airflow maps over."""
+        """Raises the typed error with which the discovery ended, OptionError for more tables than Airflow can map over."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
         request = Request(catalog=catalog, policy=self.policy, schedule=self.steps_on)
         found = from_json(self.ask(context, "iceberg_airflow.discovery", request), Answer, ANSWER).tables
@@ -64,9 +64,9 @@ class DiscoverTablesOperator(CatalogOperator):
 
 
 class PolicyStepOperator(IcebergOpsOperator):
-    """One step of one table's work. Skipped where the table's policy does not have the step, and, as a plan, where nothing is due.
+    """One step of one table's work. Skipped if the table's policy does not have the step, and, as a plan, if nothing is due.
 
-    :param table_work: the table's work, an item of what DiscoverTablesOperator gives (templated)
+    :param table_work: the table's work, an item of DiscoverTablesOperator's result (templated)
     :param step: the step's label
     """
 
@@ -82,7 +82,7 @@ class PolicyStepOperator(IcebergOpsOperator):
         self.plan = plan
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Raises OptionError for a work that is missing or another release's, and every error of the job."""
+        """Raises OptionError for work that is missing or from another release, and every error of the job."""
         work = work_of(self.table_work)
         step = next((step for step in work.steps if step.label == self.step), None)
         if step is None:
@@ -114,7 +114,7 @@ class CheckTableOperator(CatalogOperator):
         self.table = table
 
     def execute(self, context: Any) -> str:
-        """Raises CorruptTableError with the first finding; all of them are in the log. OptionError where no table is named."""
+        """Raises CorruptTableError with the first finding; all of them are in the log. OptionError if no table is named."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
         named = table_of(self.table_work) if self.table_work is not None or self.table is None else self.table
         table = full_name(text("table", named), catalog.name)

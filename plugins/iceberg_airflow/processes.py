@@ -1,8 +1,8 @@
-"""The processes of one task: what opens catalogs and tables, and every engine, runs outside the worker and ends with the task.
+"""The processes of one task: code that opens catalogs and tables, and every engine, runs outside the worker and ends with the task.
 
-Every command runs under ``guard.py`` in a session of its own. Stopping the task (``kill``, from Airflow's ``on_kill``) ends the
-whole session: the engine, its JVM, Python drivers and workers. A task that was stopped starts nothing more. A task that is killed
-by SIGKILL closes the guard's standard input, which ends the session as well.
+Every command runs under ``guard.py`` in a separate session. Stopping the task (``kill``, from Airflow's ``on_kill``) ends the
+whole session: the engine, its JVM, Python drivers and workers. A stopped task starts no more processes. If a task is killed
+by SIGKILL, the guard's standard input closes, which ends the session as well.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Processes:
         files: Mapping[Path, bytes] | None = None,
         heard: Callable[[str], None] = lambda _line: None,
     ) -> Ended:
-        """Run a command to its end. ``files`` exist, readable by the owner only, as long as it runs; ``heard`` gets each line of
+        """Run a command to its end. ``files`` exist, readable only by the owner, as long as it runs; ``heard`` gets each line of
         its output. Raises RetryableError for a task that was stopped before."""
         self._check()
         running = _Guarded.start(command, {**os.environ, **environment})
         self._running = running
         try:
-            self._check()  # a stop that came between the first look and this line found nothing to end
+            self._check()  # a stop between the first check and this line found no process to end
             running.ask(guard.request(files or {}))
             return running.listen(heard)
         finally:
@@ -63,7 +63,8 @@ class Processes:
             self._running = None
 
     def kill(self) -> None:
-        """End what runs, and start nothing more. Returns at once: ``run`` waits until all is ended. Safe in a signal handler."""
+        """End running processes, and start no more. Returns at once: ``run`` waits until all have ended. Safe in a signal
+        handler."""
         self._stopped = True
         if self._running is not None:
             self._running.let_go()
@@ -84,7 +85,7 @@ class _Guarded:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> _Guarded:
-        """Raises OptionError for a command that no system takes, RetryableError where this one starts no process now."""
+        """Raises OptionError for a command that no system accepts, RetryableError if this system cannot start a process now."""
         read, write = os.pipe()
         try:
             process = subprocess.Popen(
@@ -105,7 +106,7 @@ class _Guarded:
         return cls(process, write)
 
     def ask(self, request: bytes) -> None:
-        """Send the request. A guard that is gone already, or let go meanwhile, says why in its output."""
+        """Send the request. A guard that has already ended, or was released meanwhile, reports why in its output."""
         with contextlib.suppress(OSError):
             while request:
                 request = request[os.write(self.asked, request) :]
@@ -114,7 +115,7 @@ class _Guarded:
         """Read the output to its end, or to the end of the session: a process that left the session may hold the output open."""
         last: deque[str] = deque(maxlen=1)
         assert self.process.stdout is not None
-        # The engine holds the output open as well: without its guard nobody would end it.
+        # The engine also holds the output open: without its guard nothing would end it.
         threading.Thread(target=self._end_session_after_guard, daemon=True).start()
         with self.process.stdout as pipe:
             for line in io.TextIOWrapper(output_until(self.over, pipe.fileno()), encoding="utf-8", errors="replace"):
@@ -130,7 +131,7 @@ class _Guarded:
             os.close(write)
 
     def end(self) -> None:
-        """Let go, and wait until the session is ended."""
+        """Close the input, and wait until the session has ended."""
         self.let_go()
         try:
             self.process.wait(timeout=_GUARD_SECONDS)
@@ -145,8 +146,8 @@ class _Guarded:
         self.over.set()
 
     def _end_what_is_left(self) -> None:
-        """End the session whose guard is gone. A live process of the guard's id means that the system gave the id away, which it
-        does only when the session is empty."""
+        """End the session whose guard is gone. A live process with the guard's id means that the system has reused the id, which it
+        does only if the session is empty."""
         if not psutil.pid_exists(self.process.pid):
             guard.end_session(self.process.pid, grace=0)
 
@@ -164,7 +165,7 @@ def _not_started(error: OSError | ValueError) -> IcebergOpsError:
 
 def run_module(processes: Processes, module: str, arguments: Sequence[str], files: Mapping[Path, bytes]) -> None:
     """Run this interpreter on a module of the plugins folder. Raises the typed error of its last line, and JobDiedError for a
-    process that ended without one."""
+    process without one."""
     path = os.pathsep.join([str(PLUGINS_FOLDER), python_environment()["PYTHONPATH"]])
     ended = processes.run(
         [sys.executable, "-m", module, *arguments], environment={**python_environment(), "PYTHONPATH": path}, files=files
@@ -177,7 +178,7 @@ def run_module(processes: Processes, module: str, arguments: Sequence[str], file
 
 
 def python_environment() -> dict[str, str]:
-    """Variables that make Spark use the running interpreter, and let the application find the packages."""
+    """Variables with which Spark uses the running interpreter, and the application finds the packages."""
     root = str(project_folder())
     known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != root]
     return {
@@ -188,11 +189,11 @@ def python_environment() -> dict[str, str]:
 
 
 def project_folder() -> Path:
-    """The folder that holds ``spark_jobs``: beside this package where it is installed, above ``plugins`` in a checkout."""
+    """The folder with ``spark_jobs``: beside this package if it is installed, above ``plugins`` in a checkout."""
     here = PLUGINS_FOLDER
     return here if (here / "spark_jobs").is_dir() else here.parent
 
 
 def _exit_code(code: int) -> int:
-    """As a shell says it: 128 + n for signal n."""
+    """The exit code of a shell: 128 + n for signal n."""
     return code if code >= 0 else 128 - code

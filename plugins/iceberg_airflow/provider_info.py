@@ -1,6 +1,6 @@
-"""What Airflow's connection form knows about the connection type ``iceberg_ops``: entry point ``apache_airflow_provider``.
+"""The metadata of the connection type ``iceberg_ops`` for Airflow's connection form: entry point ``apache_airflow_provider``.
 
-Without it the type is missing in the form's list, and its Test button does not know whom to ask. Imports nothing: every Airflow
+Without it the type is missing in the form's list, and its Test button finds no hook. Imports nothing, because every Airflow
 process reads it.
 """
 

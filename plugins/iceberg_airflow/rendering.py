@@ -1,11 +1,11 @@
-"""Template fields that keep what was written, also in a DAG with ``render_template_as_native_obj``.
+"""Template fields that keep their text, also in a DAG with ``render_template_as_native_obj``.
 
 Airflow's native rendering reads every rendered text as a Python literal: the branch ``2024`` becomes a number, the table
 ``2024.10`` the table ``2024.1``, an option ``1,2`` a tuple. Here a template of one expression gives that expression's value (a
-mapping stays a mapping, None stays None), anything else gives its text, and no text is read as anything else.
+mapping stays a mapping, None stays None), any other template gives text, and no text is converted.
 
-Secrets in a rendered field, the password of a source's catalog say, are masked as it is rendered: Airflow shows rendered fields to
-everyone who may see the task, before the operator runs.
+Secrets in a rendered field, for example the password of a source's catalog, are masked during rendering: Airflow shows rendered
+fields to everyone who may see the task, before the operator runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _FALSE = ("false", "f", "no", "n", "off", "0")
 
 
 class ExactRendering(BaseOperator):
-    """Base of operators whose text fields must arrive as written."""
+    """Base of operators whose text fields must stay as written."""
 
     def render_template(
         self, content: Any, context: Any, jinja_env: jinja2.Environment | None = None, seen_oids: set[int] | None = None
     ) -> Any:
-        """A rendered field; of a collection every text in it. Its secrets are masked from now on."""
+        """A rendered field; in a collection every text is rendered. Its secrets are masked after this."""
         leave_frames_out()
         found = self._rendered(content, context, jinja_env, seen_oids)
         mask(secrets_in(found))
@@ -41,7 +41,7 @@ class ExactRendering(BaseOperator):
 
     def _rendered(self, content: Any, context: Any, jinja_env: jinja2.Environment | None, seen_oids: set[int] | None) -> Any:
         if seen_oids is not None and id(content) in seen_oids:
-            return content  # from XCom: data, and no template
+            return content  # from XCom: data, not a template
         environment = jinja_env or self.get_template_env()
         exact = isinstance(content, str) and isinstance(environment, NativeEnvironment)
         if not exact or content.endswith(tuple(self.template_ext)):
@@ -50,8 +50,8 @@ class ExactRendering(BaseOperator):
 
 
 def text(name: str, value: Any) -> str:
-    """A field that must be text. Raises OptionError: a float, say, may have lost digits of what was meant, and ``None`` is what a
-    template without a value leaves."""
+    """A field that must be text. Raises OptionError: a float, for example, may have lost digits, and ``None`` comes from a
+    template without a value."""
     if value == "None":
         raise OptionError(f"{name} is the text None: its template had no value")
     if isinstance(value, str):
@@ -62,7 +62,7 @@ def text(name: str, value: Any) -> str:
 
 
 def optional_text(name: str, value: Any) -> str | None:
-    """A field that may be left out: None, or text that is not blank. Raises OptionError."""
+    """An optional field: None, or text that is not blank. Raises OptionError."""
     if value is None:
         return None
     found = text(name, value)
@@ -72,8 +72,8 @@ def optional_text(name: str, value: Any) -> str | None:
 
 
 def flag(name: str, value: Any) -> bool:
-    """A flag that a template may have made text. Raises OptionError for a word that is neither true nor false, and for none: a
-    dry run whose template had no value must not become a real one."""
+    """A flag that a template may have converted to text. Raises OptionError for text that is neither true nor false, and for None:
+    a dry run whose template has no value must not become a real one."""
     word = str(value).strip().lower()
     if word not in _TRUE + _FALSE:
         raise OptionError(f"{name} {value!r} must be true or false")
@@ -81,7 +81,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def check_given(name: str, value: Any) -> None:
-    """Raise OptionError for a part of a nested field that its template left without a value: None natively, else its text."""
+    """Raise OptionError for a part of a nested field whose template has no value: None in native rendering, else its text."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             check_given(f"{name}.{key}", part)

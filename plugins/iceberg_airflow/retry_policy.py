@@ -1,8 +1,8 @@
-"""Which errors a task tries again, how soon, and why: the exception tree of ``iceberg_ops.errors`` as an Airflow retry policy.
+"""Which errors a task retries, how soon, and why: the exception tree of ``iceberg_ops.errors`` as an Airflow retry policy.
 
-A conflict is tried again because the next try makes a new plan on the new snapshot. An unknown outcome is tried again because every
-job carries a run key: the next try first looks whether the commit is there already. What a person wrote wrong, a corrupt table, or
-a failed certificate will not get better by itself. ``retries`` of the task stays the upper bound; the reason is stored on the task
+A conflict is retried because the next try makes a new plan on the new snapshot. An unknown outcome is retried because every
+job carries a run key: the next try first checks whether the commit exists already. Bad input, a corrupt table, or
+a failed certificate does not change by itself. ``retries`` of the task stays the upper bound; the reason is stored on the task
 instance.
 """
 
@@ -17,7 +17,7 @@ from iceberg_ops.errors import ERROR_KINDS, IcebergOpsError, Retry, kind_of_code
 
 
 def task_defaults(*, timeout: timedelta, owner: str = "data-platform", retries: int = 2) -> dict[str, Any]:
-    """``default_args`` of a DAG whose tasks are this package's: the retry policy decides by the error, ``retries`` is its bound."""
+    """``default_args`` of a DAG with tasks of this package: the retry policy decides by the error, ``retries`` is its bound."""
     return {
         "owner": owner,
         "retries": retries,
@@ -28,8 +28,8 @@ def task_defaults(*, timeout: timedelta, owner: str = "data-platform", retries: 
 
 
 def iceberg_retry_policy() -> ExceptionRetryPolicy:
-    """The policy of every task of this package. The first rule that matches decides, so narrow classes come first; a class has no
-    rule of its own where that of its base says the same."""
+    """The policy of every task of this package. The first matching rule decides, so narrow classes come first; a class has no
+    separate rule if it is the same as its base's."""
     return ExceptionRetryPolicy(
         rules=[_rule(k.error, k.retry) for k in ERROR_KINDS if k.error and k.retry and _differs(k.error, k.retry)]
     )

@@ -1,13 +1,13 @@
-"""What a task's work is, as a digest, and the run key that names it by default.
+"""A digest of a task's work, and the default run key.
 
-The run key makes a commit happen once, so it must stand for the work and not only for the place of the task: a mapped task that is
-cleared after its list changed has the same place and other work. The default key is DAG, run, task and the digest. The map index is
-no part of it: where a list was changed, the same work may be found at another index, and is not done again. Two mapped tasks of one
-run with the same work are therefore one piece of work; give them run keys to have it done twice.
+The run key makes a commit happen once, so it must identify the work and not only the task's place: a mapped task that is
+cleared after its list changed has the same place and other work. The default key is DAG, run, task and the digest. It does not
+contain the map index: if a list was changed, the same work may have another index, and is not done again. So two mapped tasks of
+one run with the same work are one piece of work; give them run keys to do it twice.
 
-The digest holds what decides about the resulting rows (job, table, branch, condition, source, SET, ON, clauses, options), and
-nothing that decides only how they are written or reached: a cleared task with another lane, mode, file size or password keeps its
-key, also where the password stands in a path, a view, a query or an option. It must stay the same over releases, because tasks are
+The digest contains what determines the resulting rows (job, table, branch, condition, source, SET, ON, clauses, options), and
+not how they are written or reached: a cleared task with another lane, mode, file size or password keeps its
+key, also if the password is in a path, a view, a query or an option. It must stay the same in later releases, because tasks are
 cleared after months.
 """
 
@@ -32,11 +32,11 @@ HOW_OPTIONS = frozenset(
         "require-success-file",
     }
 )
-"""Options of row operations that leave the resulting rows as they are."""
+"""Options of row operations that do not change the resulting rows."""
 
 
 def work_of(job: JobSpec) -> str:
-    """The digest of what the job does."""
+    """The digest of the job's work."""
     rows = job.job in ROW_OPERATIONS
     change = {} if job.change is None else msgspec.to_builtins(replace(job.change, mode=None))
     document = {
@@ -53,13 +53,14 @@ def work_of(job: JobSpec) -> str:
 
 
 def default_run_key(identity: TryIdentity, work: str, deployment: str | None) -> str:
-    """``[deployment/]dag/run/task/work``. ``deployment`` tells apart Airflows that have DAGs of one name on one catalog."""
+    """``[deployment/]dag/run/task/work``. ``deployment`` distinguishes Airflows that have DAGs with the same name on one
+    catalog."""
     return "/".join([*([deployment] if deployment else []), identity.task_key, work])
 
 
 def _source(source: Source) -> dict[str, Any]:
-    """The source as a document: of its catalog only the name, paths in one order (a listing may give them in any), and no secret
-    of its own, which may be another one when the task is cleared."""
+    """The source as a document: only the name of its catalog, paths in a fixed order (a listing may have any order), and none
+    of its secrets, which may have changed when the task is cleared."""
     catalog = source.catalog
     shown = replace(
         source,

@@ -1,8 +1,8 @@
-"""The check of one table: run as ``python -m iceberg_airflow.table_check REQUEST ANSWER``.
+"""Checks one table: ``python -m iceberg_airflow.table_check REQUEST ANSWER``.
 
-A process of its own, because it opens the table. Reads a ``CheckRequest``, writes a ``CheckAnswer``; only an answer says that a
-table is damaged. A process that was killed, for want of memory say, leaves none. Errors are one line on standard error and exit
-code 1.
+It is a separate process, because it opens the table. Reads a ``CheckRequest``, writes a ``CheckAnswer``; only an answer says that a
+table is damaged. A process that was killed, for example for lack of memory, leaves none. Errors are one line on standard error and
+exit code 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from iceberg_ops.table.table import Table
 
 
 def check(table: Table) -> CheckAnswer:
-    """Everything that is wrong with the table."""
+    """All findings about the table."""
     run = IntegrityCheck(table)
     found = list(run.findings())
     seen = run.checked

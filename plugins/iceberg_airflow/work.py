@@ -1,4 +1,4 @@
-"""What travels between a task and the processes that open its catalog: documents without an engine."""
+"""Documents between a task and the processes that open its catalog; they need no engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iceberg_ops.errors import OptionError
 
 
 class Request(Document, frozen=True, kw_only=True):
-    """Ask for the tables of ``catalog`` under the policy file ``policy`` with work on ``schedule`` (None: on demand)."""
+    """Request the tables of ``catalog`` in the policy file ``policy`` with work on ``schedule`` (None: on demand)."""
 
     catalog: CatalogConfig
     policy: str
@@ -24,7 +24,7 @@ class Request(Document, frozen=True, kw_only=True):
 
 
 class StepWork(Document, frozen=True, kw_only=True):
-    """One maintenance step of one table, with the options in force."""
+    """One maintenance step of one table, with its effective options."""
 
     action: str
     label: str
@@ -45,7 +45,7 @@ class TableWork(Document, frozen=True, kw_only=True):
 
 
 def work_of(value: Any) -> TableWork:
-    """The work of one table, as a task gets it from XCom. Raises OptionError where there is none, or another release's."""
+    """The work of one table, from XCom. Raises OptionError if there is none, or if it is from another release."""
     try:
         return msgspec.convert(value, TableWork)
     except msgspec.ValidationError as e:
@@ -53,7 +53,7 @@ def work_of(value: Any) -> TableWork:
 
 
 def table_of(value: Any) -> str:
-    """The table of such a work, whatever steps it has. Raises OptionError."""
+    """The table of such work, whatever steps it has. Raises OptionError."""
     found = value.get("table") if isinstance(value, Mapping) else None
     if not isinstance(found, str):
         raise OptionError(_no_work("it names no table"))
@@ -81,7 +81,7 @@ class CheckRequest(Document, frozen=True, kw_only=True):
 
 
 class CheckAnswer(Document, frozen=True, kw_only=True):
-    """What was found, a line each; ``errors`` are what readers rely on, ``warnings`` are not."""
+    """The findings, one line each; readers rely on the absence of ``errors``, not of ``warnings``."""
 
     looked: str
     errors: list[str] = []  # noqa: RUF012
@@ -89,7 +89,7 @@ class CheckAnswer(Document, frozen=True, kw_only=True):
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy of a file. Raises OptionError for one that is wrong or cannot be read."""
+    """The policy of a file. Raises OptionError for a file that is wrong or cannot be read."""
     try:
         data = path.read_bytes()
     except OSError as e:

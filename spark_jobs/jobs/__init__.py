@@ -1,1 +1,1 @@
-"""One job per action: row operations evaluated by Spark, maintenance run by ``iceberg_ops.actions`` on Spark's executors."""
+"""One job per action: Spark evaluates row operations, ``iceberg_ops.actions`` runs maintenance on Spark's executors."""

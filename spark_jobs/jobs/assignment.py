@@ -1,9 +1,9 @@
-"""Rows of a source, in the columns and types of the table (SQL store assignment).
+"""Converts rows of a source to the columns and types of the table (SQL store assignment).
 
-Columns are matched by name without regard to case. A cast that could lose something (a double into an int, text into a date) is
-refused with the column and both types before anything runs. What only the values can tell, at any level, becomes the reason why a
-row is bad (``bad_records``): a number out of range, NULL where a value is required, text that is no uuid, a fixed of another
-length.
+Columns are matched by name, ignoring case. A cast that could lose information (a double into an int, text into a date) is
+refused with the column and both types before anything runs. If only the values can show a problem, at any level, it becomes the
+reason why a row is bad (``bad_records``): a number out of range, NULL where a value is required, text that is not a uuid, a fixed
+of another length.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 
 @dataclass(frozen=True, slots=True)
 class AssignedColumn:
-    """One column of the table: what the source gives, in the table's type; NULL where it does not fit. ``wrong`` is the reason why
-    a row's value cannot be stored, NULL where it can; None: nothing can be wrong."""
+    """One column of the table: the source's value, in the table's type; NULL if it does not fit. ``wrong`` is the reason why
+    a row's value cannot be stored, NULL if it can; None: nothing can be wrong."""
 
     field: NestedField
     value: Column
@@ -37,10 +37,10 @@ class AssignedColumn:
 
 
 def assign_by_name(rows: DataFrame, schema: Schema) -> list[AssignedColumn]:
-    """The table's columns, in order, from the source's; fields of structs are matched by name, too.
+    """The table's columns, in order, from those of the source; fields of structs are matched by name, too.
 
-    A column that the source lacks gets its write default, or NULL where it is optional. Raises SchemaError for a column the table
-    does not have, for a required one that is missing, and for a cast that could lose something.
+    A column that the source lacks gets its write default, or NULL if it is optional. Raises SchemaError for a column the table
+    does not have, for a missing required one, and for a cast that could lose information.
     """
     given = _by_name([f.name for f in rows.schema.fields], "source columns")
     known = {f.name.lower() for f in schema.fields}
@@ -65,7 +65,7 @@ _Fitted = tuple[Column, Column | None]
 
 
 def _fitted(path: str, f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> _Fitted:
-    """A source value at ``path`` as field ``f`` of the table stores it. Raises SchemaError for a type that does not fit."""
+    """A source value at ``path`` in the form of the table's field ``f``. Raises SchemaError for a type that does not fit."""
     value, inside = _of_kind(path, f.type, given, type_, wanted)
     missing = F.when(given.isNull(), F.lit(f"column {path!r} is required and has no value")) if f.required else None
     return (given if type_ == wanted else value), _first(missing, inside)
@@ -84,7 +84,7 @@ def _of_kind(path: str, kind: IcebergType, given: Column, type_: spark.DataType,
 
 
 def _struct(path: str, kind: StructType, given: Column, type_: spark.StructType, wanted: spark.StructType) -> _Fitted:
-    """The fields in the table's order; a missing one is its write default, else NULL."""
+    """The fields in the table's order; a missing one gets its write default, else NULL."""
     names = _by_name(type_.names, f"fields of {path}")
     if unknown := [name for lower, name in names.items() if lower not in {w.name.lower() for w in wanted.fields}]:
         raise SchemaError(f"source column '{path}.{unknown[0]}' is not a column of the table")
@@ -110,13 +110,13 @@ def _map(path: str, kind: MapType, given: Column, type_: spark.MapType, wanted: 
     values, wrong_value = _each(
         F.map_values(given), lambda v: _fitted(f"{path}.value", kind.value, v, type_.valueType, wanted.valueType)
     )
-    # A key that does not fit is NULL here, which no map can hold.
+    # A key that does not fit is NULL here, which maps cannot contain.
     fit = given.isNotNull() if wrong_key is None else given.isNotNull() & wrong_key.isNull()
     return F.when(fit, F.map_from_arrays(keys, values)), _first(wrong_key, wrong_value)
 
 
 def _each(items: Column, fit: Callable[[Column], _Fitted]) -> _Fitted:
-    """An array with every element fitted, and the reason of the first one that does not."""
+    """An array with every element converted, and the reason of the first one that does not fit."""
     may_be_wrong: list[bool] = []
 
     def reason(item: Column) -> Column:
@@ -137,7 +137,7 @@ def _single(path: str, kind: IcebergType, given: Column, type_: spark.DataType, 
         fits = F.octet_length(value) == kind.length
     if fits is None:
         return value, None
-    # Bytes have no text of their own: those that are no UTF-8 would fail the job here.
+    # Bytes have no text form: bytes that are not UTF-8 would fail the job here.
     shown = F.hex(given) if isinstance(type_, spark.BinaryType) else given.cast("string")
     text = F.concat(F.lit(f"column {path!r}: "), shown, F.lit(f" does not fit {kind}"))
     return value, F.when(given.isNotNull() & ~F.coalesce(fits, F.lit(False)), text)
@@ -158,8 +158,8 @@ def _by_name(names: list[str], what: str) -> dict[str, str]:
 
 
 def assigned_column(f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> AssignedColumn:
-    """A value of SET or INSERT as field ``f`` of the table stores it. Raises SchemaError for a type that does not fit (as
-    ``check_assignable``). NaN and the infinities are NULL as a decimal, which is what Spark SQL stores."""
+    """A value of SET or INSERT in the form of the table's field ``f``. Raises SchemaError for a type that does not fit (like
+    ``check_assignable``). NaN and the infinities become NULL as a decimal, as in Spark SQL."""
     check_assignable(f.name, type_, wanted)
     if isinstance(type_, spark.FloatType | spark.DoubleType) and isinstance(wanted, spark.DecimalType):
         given = F.when(~F.isnan(given) & (F.abs(given) < float("inf")), given)
@@ -167,7 +167,7 @@ def assigned_column(f: NestedField, given: Column, type_: spark.DataType, wanted
 
 
 def assignments(rows: DataFrame, schema: Schema, assigned: Collection[str]) -> list[AssignedColumn]:
-    """The table's columns, in order, from those of ``rows``, which has them by name; what may be wrong is in the ``assigned``."""
+    """The table's columns, in order, from ``rows``, which has them by name; only ``assigned`` ones may be wrong."""
     types = {f.name: f.dataType for f in rows.schema.fields}
     found = []
     for f, wanted in zip(schema.fields, spark_schema(schema).fields, strict=True):
@@ -193,7 +193,7 @@ def _assignable(given: spark.DataType, wanted: spark.DataType) -> bool:
     if isinstance(wanted, spark.StringType):
         return isinstance(given, spark.AtomicType) and not isinstance(given, spark.BinaryType)
     if isinstance(given, spark.NumericType) and isinstance(wanted, spark.NumericType):
-        # A fraction never goes silently into a whole number; overflow within a kind fails at the row.
+        # A fraction is never silently stored as an integer; overflow within a kind fails at the row.
         return not (isinstance(given, spark.FractionalType) and isinstance(wanted, spark.IntegralType))
     datetimes = (spark.DateType, spark.TimestampType, spark.TimestampNTZType)
     if isinstance(given, datetimes) and isinstance(wanted, datetimes):

@@ -1,9 +1,9 @@
-"""Rows that do not fit the table, told while they are read: text that does not parse, a value out of range, NULL where one is
+"""Detects rows that do not fit the table while they are read: text that does not parse, a value out of range, NULL where a value is
 required, at any level.
 
 Each such row carries ``BAD_COLUMN``, a struct of file, row number (Parquet only), reason and the record itself; rows that fit have
-NULL there. What becomes of them is the writer's business (``runners.bad_rows``): the job fails before any commit, or they go to the
-quarantine. Where nothing can be wrong there is no such column, and nothing is paid.
+NULL there. The writer handles them (``runners.bad_rows``): the job fails before any commit, or they go to the
+quarantine. If nothing can be wrong, there is no such column and no cost.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, quoted
 
 
 def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFrame:
-    """``rows`` in the table's columns, with ``BAD_COLUMN`` where a row could be. Raises SchemaError for columns that do not fit,
-    whatever is in them."""
+    """``rows`` in the table's columns, with ``BAD_COLUMN`` if a row could be bad. Raises SchemaError for columns that do not fit,
+    whatever their values are."""
     assigned = assign_by_name(rows.drop(CORRUPT_RECORD_COLUMN), schema)
     reasons = [column.wrong for column in assigned if column.wrong is not None]
     bad = bad_column(rows, rows.columns, reasons, source_format)
@@ -29,7 +29,8 @@ def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFra
 
 
 def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column], source_format: str) -> Column | None:
-    """``BAD_COLUMN`` by the first of ``reasons`` that is there, text that did not parse before all; None: nothing can be wrong."""
+    """``BAD_COLUMN`` from the first non-null one of ``reasons``; text that did not parse comes first. None: nothing can be
+    wrong."""
     corrupt = F.col(CORRUPT_RECORD_COLUMN) if CORRUPT_RECORD_COLUMN in rows.columns else None
     if corrupt is not None:
         reasons = [corrupt.getField("reason"), *reasons]
@@ -37,7 +38,7 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
         return None
     reason = F.coalesce(*reasons)
     record = F.to_json(F.struct(*[rows[quoted(name)] for name in shown if name != CORRUPT_RECORD_COLUMN]))
-    # The rows of a query have no files: asking for their metadata would fail.
+    # The rows of a query have no files: reading their metadata column would fail.
     about = rows.metadataColumn("_metadata") if source_format == "parquet" else corrupt
     file = F.lit(None).cast("string") if about is None else about.getField("file_path" if corrupt is None else "file")
     row = about.getField("row_index") if about is not None and corrupt is None else F.lit(None).cast("long")
@@ -51,8 +52,8 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
 
 
 def bad_change(reasons: Sequence[Column], place: Column, position: Column, record: Column | None = None) -> Column | None:
-    """``BAD_COLUMN`` for rows that a statement makes, None: nothing can be wrong. A row that the table has is known by ``place``
-    (``FILE_COLUMN``) and ``position``, one that is new (no place) by ``record``."""
+    """``BAD_COLUMN`` for rows that a statement makes; None: nothing can be wrong. A row of the table is identified by ``place``
+    (``FILE_COLUMN``) and ``position``, a new one (without place) by ``record``."""
     if not reasons:
         return None
     reason, none = F.coalesce(*reasons), F.lit(None).cast("string")

@@ -1,7 +1,7 @@
-"""Whether a text file that Hadoop decompresses in blocks is written in these blocks.
+"""Checks that a text file that Hadoop decompresses in blocks consists of such blocks.
 
-Snappy and LZ4 have several forms of files. Hadoop knows one by the names ``.snappy`` and ``.lz4``: a block's length, the length of
-its first part, and that part. Of any other it takes the first bytes for lengths, and may find no text at all.
+Snappy and LZ4 have several file forms. For the names ``.snappy`` and ``.lz4`` Hadoop supports one: a block's length, the length of
+its first part, and that part. In any other form it takes the first bytes for lengths, and may find no text at all.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _IN_BLOCKS = (".snappy", ".lz4")
 _LENGTHS = 8
 """Bytes of the two lengths."""
 _LZ4_FRAMES = frozenset({0x04224D18, 0x02214C18})
-"""How LZ4's own files begin, read as a length. What follows may look like a part's length where the file is large."""
+"""The first bytes of LZ4's own files, read as a length. In a large file the next bytes may look like a part's length."""
 
 
 def check_blocks(session: SparkSession, files: Iterable[str]) -> None:
-    """``files``: URIs, as Spark lists them. Raises DataError for one of another form, whose rows would be left out."""
+    """``files``: URIs, as Spark lists them. Raises DataError for a file in another form, whose rows would be lost."""
     jvm: Any = session._jvm
     for file in files:
         if not file.endswith(_IN_BLOCKS):

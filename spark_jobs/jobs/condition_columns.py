@@ -1,6 +1,6 @@
-"""Which of the table's columns a condition reads, as Spark understands it: no other is read for it.
+"""Finds the table's columns that a condition reads, as Spark resolves it: only these are read for it.
 
-Spark leaves out by itself what its own reader need not read; of a file that is read for it (``runners.reading``) it would be given
+Spark prunes columns of its own reader itself; for a file that another reader reads (``runners.reading``) it would request
 every column.
 """
 
@@ -16,7 +16,7 @@ from spark_jobs.runners.spark_schema import spark_schema
 
 
 def columns_read(work: StatementRows, where: str) -> Schema:
-    """The table's columns that ``where`` names, subqueries included; one of them where it names none. Raises WhereError."""
+    """The table's columns that ``where`` names, subqueries included; one column if it names none. Raises WhereError."""
     session = work.run.session
     empty = session.createDataFrame([], spark_schema(work.schema)).alias(TARGET)
     filtered = empty.filter(condition(empty, where, "WHERE", work.tables))
@@ -26,7 +26,7 @@ def columns_read(work: StatementRows, where: str) -> Schema:
 
 
 def _names(attributes: Any) -> set[str]:
-    """In lower case: Spark names a column as the condition does."""
+    """In lower case: Spark keeps the spelling of the condition."""
     walk, found = attributes.iterator(), set()
     while walk.hasNext():
         found.add(str(walk.next().name()).lower())

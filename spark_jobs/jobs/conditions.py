@@ -1,7 +1,7 @@
-"""Conditions and expressions that people write, checked before anything runs.
+"""Conditions and expressions of users, checked before anything runs.
 
-They are Spark SQL, evaluated by Spark on live rows. Besides that a condition is read by ``iceberg_ops.expressions.where`` for
-pruning and conflict checks; what that reader does not understand means "may match" there, never "does not match".
+They are Spark SQL, evaluated by Spark on live rows. In addition, ``iceberg_ops.expressions.where`` parses a condition for
+pruning and conflict checks; a part that it does not understand means "may match" there, never "does not match".
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MORE_THAN_A_ROW = frozenset({"Generate", "Aggregate", "Window"})
 
 
 def pruning_filter(where: str | None, schema: Schema, *, subqueries: bool = False) -> Expression:
-    """``where`` as an Iceberg expression for planning and conflict checks; always true where there is none.
+    """``where`` as an Iceberg expression for planning and conflict checks; always true without a WHERE.
 
-    ``target.city`` is the column ``city``, as Spark resolves it: before a field of a column that is called ``target``.
+    ``target.city`` is the column ``city``, as Spark resolves it: before a field of a column named ``target``.
     """
     return ALWAYS_TRUE if where is None else unqualified(parse_where(where, subqueries=subqueries), TARGET, schema)
 
@@ -39,7 +39,7 @@ def condition(rows: DataFrame, text: str, what: str, tables: SqlTables | None = 
     """``text`` as a boolean column over ``rows``. Raises WhereError naming ``what`` (WHERE, ON, a clause) for one that does not
     parse, names an unknown or ambiguous column, is not boolean, or could differ between two evaluations (``rand()``).
 
-    ``tables`` are those that subqueries may name; None: there may be no subquery."""
+    ``tables`` are those that subqueries may name; None: subqueries are not allowed."""
     column, shown = _column(rows, text, what, tables), f"{what} {text!r}"
     try:
         filtered = rows.filter(column)
@@ -52,9 +52,9 @@ def condition(rows: DataFrame, text: str, what: str, tables: SqlTables | None = 
 
 
 def expression(rows: DataFrame, text: str, what: str, tables: SqlTables, *, evaluated_once: bool = False) -> Column:
-    """``text`` as a column over ``rows``, one value for each row of them alone; raises WhereError like ``condition``, and for a
-    generator, an aggregate or a window. A value that is ``evaluated_once`` for each row may be one that differs the next time
-    (``uuid()``)."""
+    """``text`` as a column over ``rows``, with one value per row that depends only on this row. Raises WhereError like
+    ``condition``, and for a generator, an aggregate or a window. A value that is ``evaluated_once`` per row may differ in another
+    evaluation (``uuid()``)."""
     column, shown = _column(rows, text, what, tables), f"{what} {text!r}"
     try:
         selected = rows.select(column)
@@ -76,20 +76,20 @@ def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> 
         if has_subquery(rows.sparkSession, text):
             raise WhereError(f"not supported: a subquery in {what} {text!r}, because Spark allows none there")
         return F.expr(text)
-    except PySparkException as e:  # a number of too many digits is neither a ParseException nor an AnalysisException
+    except PySparkException as e:  # a number with too many digits is neither a ParseException nor an AnalysisException
         raise WhereError(f"{what} {text!r}: {first_line(e)}") from e
 
 
 def reads_column_of(rows: DataFrame, column: Column, side: DataFrame, *, besides: bool = False) -> bool:
-    """Whether ``column``, an expression over ``rows``, reads a column of ``side`` (``besides``: one of ``rows`` that is not), also
-    in a subquery."""
+    """Whether ``column``, an expression over ``rows``, reads a column of ``side`` (``besides``: a column of ``rows`` that is not in
+    ``side``), also in a subquery."""
     own = side._jdf.queryExecution().analyzed().outputSet()
     return any(bool(own.contains(read)) is not besides for read in _columns_read(rows.select(column), rows, selects=True))
 
 
 def _columns_read(result: DataFrame, rows: DataFrame, *, selects: bool) -> Iterator[Any]:
     """The attributes of ``rows`` that ``result``, a filter of them or (``selects``) a projection, reads, as the JVM's objects. The
-    projections that Spark adds below and above a SQL function pass all columns on: that is no reading."""
+    projections that Spark adds below and above a SQL function pass all columns through: that does not count as reading."""
     given, is_own = rows._jdf.queryExecution().analyzed().outputSet(), selects
     for plan in _operators_over(result, rows):
         for part in items(plan.expressions()):
@@ -102,7 +102,7 @@ def _columns_read(result: DataFrame, rows: DataFrame, *, selects: bool) -> Itera
 
 
 def _operators_over(result: DataFrame, rows: DataFrame) -> Iterator[Any]:
-    """The operators of the plan of ``result`` that are not those of ``rows``, from the topmost down."""
+    """The operators of the plan of ``result`` that do not belong to ``rows``, from top to bottom."""
     below, plan = rows._jdf.queryExecution().analyzed(), result._jdf.queryExecution().analyzed()
     while not plan.fastEquals(below) and plan.children().size() == 1:
         yield plan
@@ -110,14 +110,14 @@ def _operators_over(result: DataFrame, rows: DataFrame) -> Iterator[Any]:
 
 
 def _count_function(result: DataFrame, rows: DataFrame, tables: SqlTables | None) -> None:
-    """A SQL function of the program may read more than a row: it counts as a relation. Spark puts more than one operator over
+    """A SQL function of the program may read more than a row: it counts as a relation. Spark adds more than one operator over
     ``rows`` for it."""
     if tables is not None and sum(1 for _ in _operators_over(result, rows)) > 1:
         tables.relations += 1
 
 
 def _forbid_own_columns(columns: Iterator[Any], shown: str) -> None:
-    """Columns that the job adds are not the table's, and mean something else in each evaluation."""
+    """Columns that the job adds do not belong to the table, and differ between evaluations."""
     for column in columns:
         name = str(column.name())
         if name.lower().startswith(OWN):
@@ -125,7 +125,7 @@ def _forbid_own_columns(columns: Iterator[Any], shown: str) -> None:
 
 
 def _require_one_value_per_row(selected: DataFrame, rows: DataFrame, shown: str) -> None:
-    """Spark would make other rows of these (explode) or look at rows beside them: it puts more than a projection over ``rows``."""
+    """Spark would create other rows (explode) or read other rows: its plan has more than a projection over ``rows``."""
     if any(str(plan.nodeName()) in _MORE_THAN_A_ROW for plan in _operators_over(selected, rows)):
         raise WhereError(f"{shown}: generators, aggregates and windows are not allowed here (a subquery may have them)")
 

@@ -1,10 +1,10 @@
-"""Whether a source's rows need nothing of Spark: the files to be read by Arrow, or none.
+"""Decides whether a source's rows need no work of Spark, and returns the files that Arrow can read.
 
-Spark has planned the source by then, so its rules about paths, names and types have all been applied, and whatever it refuses has
-been refused. What it would do to the rows must then be nothing, or an exact widening, as far as Spark's schema and every file's
-footer tell: the files' columns are the source's, by the same names, and none has its value from a folder's name; each type is the
-table's, or fits into it whole; a required column holds no nulls; no shuffle or sort is asked for; no calendar is to be changed. In
-any doubt the rows go through Spark, which also has the words for what is wrong with them.
+Spark has already planned the source, so all its rules about paths, names and types have been applied, and it has refused invalid
+input. The rest must be no conversion, or an exact widening, as far as Spark's schema and every file's footer show: the files'
+columns are the source's, with the same names, and none has its value from a folder's name; each type is the
+table's, or fits into it completely; a required column holds no nulls; no shuffle or sort is needed; no calendar conversion is
+needed. In any doubt Spark reads the rows, and reports what is wrong with them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _SPARK_SETTINGS = {
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
-"""What Arrow's reading amounts to. Every job's session has these, as Spark's defaults; one that has others is Spark's to read."""
+"""The settings that Arrow's reading corresponds to. Every job's session has these, as Spark's defaults; otherwise Spark reads."""
 _FOOTER_THREADS = 8
 
 
 def direct_parts(session: SparkSession, source: Source | None, rows: DataFrame, schema: Schema) -> list[SourcePart] | None:
-    """The parts of a source whose rows, read by Arrow, are what ``rows`` assigned to ``schema`` are; None: Spark must read it.
+    """The parts of a source whose rows, read by Arrow, equal ``rows`` assigned to ``schema``; None: Spark must read it.
 
-    ``rows`` are the source's as Spark reads them, already found to be assignable. Opens every footer.
+    ``rows`` are the source's as Spark reads them, already checked for assignment. Opens every footer.
     """
     if source is None or not _is_plain(session, source) or folder_columns(rows):
         return None
@@ -58,7 +58,7 @@ def _is_plain(session: SparkSession, source: Source) -> bool:
 
 
 def _matched(rows: DataFrame, schema: Schema) -> dict[str, NestedField]:
-    """The table's fields by the source's column names; none where one of a source's types is not surely the table's."""
+    """The table's fields by the source's column names; empty if one of the source's types is not certainly the table's."""
     known = {f.name.lower(): f for f in schema.fields}
     wanted = {f.name.lower(): f.dataType for f in spark_schema(schema).fields}
     found = {}
@@ -71,7 +71,7 @@ def _matched(rows: DataFrame, schema: Schema) -> dict[str, NestedField]:
 
 
 def _widens(given: spark.DataType, wanted: spark.DataType) -> bool:
-    """Whether every value of ``given`` is the same one of ``wanted``. (What is nested must be equal.)"""
+    """Whether every value of ``given`` is the same value in ``wanted``. (Nested types must be equal.)"""
     if given == wanted:
         return True
     if isinstance(given, spark.DecimalType) and isinstance(wanted, spark.DecimalType):

@@ -13,7 +13,7 @@ from spark_jobs.runners.rewrite import SparkRewriteRunner
 
 
 def run(session: SparkSession, job: JobSpec) -> ActionReport:
-    """Run the job and write its report where the job asks; raises as ``run_job`` does. Executors do the work of maintenance
-    actions, too."""
+    """Run the job and write its report as requested; raises the errors of ``run_job``. Executors also do the work of maintenance
+    actions."""
     with interruptible():
         return run_job(job, runner=SparkRewriteRunner(session), engine=SparkEngine(session))

@@ -1,9 +1,9 @@
-"""How rows to be written are spread over tasks (table property ``write.distribution-mode``).
+"""How rows are distributed to tasks for writing (table property ``write.distribution-mode``).
 
-``none`` leaves rows where they are; ``hash`` brings the rows of a partition together; ``range`` also spreads the sort order over
-the tasks. Where the property is unset a sorted table is range distributed, a partitioned one hash distributed, as Iceberg
-documents it. Which rows meet in a task decides about the number of files and how they overlap, never about what is in them: each
-task sorts its own rows (``data.sorted_writer``), by the table's order and not by Spark's idea of it.
+``none`` leaves rows in their tasks; ``hash`` brings the rows of a partition together; ``range`` also distributes the sort order
+over the tasks. If the property is unset, a sorted table uses range and a partitioned one hash, as Iceberg
+documents it. The distribution determines the number of files and their overlap, never their order: each
+task sorts its own rows (``data.sorted_writer``), by the table's order and not by Spark's.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from spark_jobs.runners.column_names import quoted
 
 
 def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
-    """``rows`` (with the table's columns by name) spread for writing."""
-    # A column that the source leaves to its write default is the same in every row: it spreads nothing.
+    """``rows`` (with the table's columns by name) distributed for writing."""
+    # A column with a write default instead of a source value is equal in every row: it does not help distribution.
     schema = table.schema.select([f.name for f in table.schema.fields if f.name in rows.columns])
     keys = partition_keys(schema, table.metadata.spec)
     sorts = sort_columns(schema, table.metadata.sort_order)
@@ -39,7 +39,7 @@ def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFra
 
 
 def stays_in_place(table: Table, options: WriteOptions) -> bool:
-    """Whether ``distributed`` certainly leaves rows as they are, whatever columns they have."""
+    """Whether ``distributed`` certainly leaves rows unchanged, whatever columns they have."""
     keys, sorts = partition_keys(table.schema, table.metadata.spec), sort_columns(table.schema, table.metadata.sort_order)
     return not options.write_tasks and ((not keys and not sorts) or _mode(table, options, keys, sorts) == "none")
 
@@ -50,8 +50,8 @@ def _mode(table: Table, options: WriteOptions, keys: list[Column], sorts: list[C
 
 
 def partition_keys(schema: Schema, spec: PartitionSpec) -> list[Column]:
-    """Columns that differ whenever partitions do. A bucket's rows differ by the source value itself, which keeps them
-    together as well as its bucket number would spread them."""
+    """Columns that differ whenever partitions do. For a bucket the source value itself is used: it keeps rows
+    together and distributes them as well as the bucket number."""
     keys = []
     for f in spec.fields:
         if not f.transform.is_void:
@@ -62,7 +62,7 @@ def partition_keys(schema: Schema, spec: PartitionSpec) -> list[Column]:
 
 
 def sort_columns(schema: Schema, order: SortOrder) -> list[Column]:
-    """What spreads rows along the table's sort order, as Spark sort expressions. A bucket's rows go by their source values."""
+    """Spark sort expressions that distribute rows along the table's sort order. Buckets use their source values."""
     found = []
     for f in order.fields:
         source = schema.fields_by_id.get(f.source_id)

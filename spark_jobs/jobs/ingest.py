@@ -27,14 +27,15 @@ from spark_jobs.runners.source_parts import write_parts
 
 
 def check_source(run: SparkRun, *, require_success_file: bool) -> None:
-    """Raise OptionError or DataError for files that cannot be read as they are: none, half written, the table's own."""
+    """Raise OptionError or DataError for files that cannot be read: none, half written, the table's own."""
     source = run.job.source
     if source is not None and source.paths:
         check_paths(run.session, source.paths, run.table, require_success_file=require_success_file, options=source.options)
 
 
 def check_files(run: SparkRun, rows: DataFrame, state: SourceState) -> None:
-    """Raise DataError for Parquet files of the source that have columns ``rows``, the source as Spark reads it, leave out."""
+    """Raise DataError for Parquet files of the source with columns that ``rows``, the source as Spark reads it, does not
+    contain."""
     if run.job.source is not None and run.job.source.format == "parquet":
         with retryable_if_changed(state.check_unchanged):
             check_columns_of_files(rows)
@@ -43,7 +44,7 @@ def check_files(run: SparkRun, rows: DataFrame, state: SourceState) -> None:
 def write_source(run: SparkRun, options: WriteOptions) -> WrittenSource:
     """Read the source and write its rows as files of the table, sorted within files by the table's sort order.
 
-    Parquet that needs nothing of Spark is read and written by Arrow alone (``direct_source``).
+    Parquet that needs no work of Spark is read and written only by Arrow (``direct_source``).
     """
     with run.step("plan"):
         check_source(run, require_success_file=options.require_success_file)
@@ -83,5 +84,5 @@ def write_source(run: SparkRun, options: WriteOptions) -> WrittenSource:
 
 
 def evolved(context: WriteContext, schema: Schema) -> WriteContext:
-    """The context of files that hold columns of a schema the table does not have yet."""
+    """The context of files with columns of a schema that the table does not have yet."""
     return context if schema is context.schema else replace(context, schema=schema, schemas=(*context.schemas, schema))

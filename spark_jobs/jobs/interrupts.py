@@ -1,9 +1,9 @@
-"""Ctrl-C while a job works, and the end of the command that started it: both are a KeyboardInterrupt in the main thread.
+"""Ctrl-C during a job, and the end of the command that started it: both become a KeyboardInterrupt in the main thread.
 
-PySpark's own handler of SIGINT cancels jobs over the connection on which the main thread waits for its job, so that the job ends
-with an error of Py4J. Here the signal only raises: Py4J gives the connection up, and what runs is cancelled over another one
-(``runners.tagged_jobs``). An error that comes up while the interrupt is on its way (in a terminal Ctrl-C ends the JVM as well) does
-not take its place (``came_of_interrupt``).
+PySpark's own SIGINT handler cancels jobs over the connection on which the main thread waits for its job, so that the job ends
+with an error of Py4J. Here the signal only raises: Py4J closes the connection, and running jobs are cancelled over another one
+(``runners.tagged_jobs``). An error that is raised while the interrupt is pending (in a terminal Ctrl-C also ends the JVM) does
+not replace it (``came_of_interrupt``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TIDYING_SECONDS = 30.0
-"""How long a job whose command is gone may take to delete what it wrote."""
+"""How long a job may take to delete its files after its command is gone."""
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within, SIGINT raises KeyboardInterrupt and does nothing else. Only the main thread has signals: in another nothing
-    changes."""
+    """Within this context SIGINT raises KeyboardInterrupt and does nothing else. Only the main thread handles signals: in other
+    threads nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -37,7 +37,7 @@ def interruptible() -> Iterator[None]:
 
 
 def came_of_interrupt(error: BaseException) -> bool:
-    """Whether ``error`` is an interrupt, or was raised while one was on its way."""
+    """Whether ``error`` is an interrupt, or was raised while one was pending."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
@@ -49,10 +49,10 @@ def came_of_interrupt(error: BaseException) -> bool:
 
 
 def end_with_command(pipe: str) -> None:
-    """Interrupt this process when the command that started it writes to ``pipe``, and when that command is gone, however it ended.
+    """Interrupt this process when the command that started it writes to ``pipe``, or when that command is gone, however it ended.
 
-    The command holds the only end of the pipe that can be written to. The pipe's name is removed when it is open here: so the
-    command knows that the job may have begun."""
+    The command has the only writing end of the pipe. The pipe's name is removed when this process has opened it: this shows the
+    command that the job may have begun."""
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reading, True)
     Path(pipe).unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from spark_jobs.runners.column_names import quoted
 
 
 def merge_changes(run: SparkRun, statement: Statement, change: RowChange) -> RowChanges:
-    """The rows that clauses apply to, as they will be. A source that may give other rows each time is evaluated once
+    """The rows that clauses apply to, with their new values. A source that may give other rows each time is evaluated once
     (``staged_source``). Raises WhereError, OptionError, SchemaError, DataError for a value that does not fit."""
     work = StatementRows(run, statement)
     target = work.rows_to_write()
@@ -38,7 +38,7 @@ def merge_changes(run: SparkRun, statement: Statement, change: RowChange) -> Row
                 check=source.check,
             )
     except BaseException as e:
-        if found.files:  # an interrupt came while the staged source was deleted
+        if found.files:  # an interrupt came while the staged source was being deleted
             delete_staged(statement.run, [f.file_path for f in found.files], after=e)
         raise
     return found

@@ -1,8 +1,8 @@
-"""MERGE as one DataFrame: which clause applies to each pair of target and source row, and what the row becomes.
+"""MERGE as one DataFrame: which clause applies to each pair of target and source row, and the new row.
 
-The first clause (in the order written) whose kind and condition fit is the one that applies, as SQL asks. A target row matched by
-two source rows is an error of the whole statement; ``runners.changes`` counts matched pairs for that check, so pairs that no
-clause touches are kept too (Iceberg's Spark runtime checks the same pairs).
+The first clause (in the order written) whose kind and condition fit applies, as SQL requires. A target row that two source rows
+match is an error of the whole statement; ``runners.changes`` counts matched pairs for that check, so pairs without an applicable
+clause are kept too (Iceberg's Spark runtime checks the same pairs).
 """
 
 from __future__ import annotations
@@ -34,23 +34,25 @@ from spark_jobs.runners.spark_schema import spark_schema
 _CHANGES = {"update": UPDATE, "delete": DELETE, "insert": INSERT}
 _CLAUSE = f"{OWN}clause"
 _BROADCAST_BYTES = 64 * 1024 * 1024
-"""Largest source that is broadcast to thin the target out: some ten times that in memory, on the driver and in each executor."""
+"""Largest source that is broadcast to reduce the target: it takes about ten times that in memory, on the driver and in each
+executor."""
 _TARGET, _SOURCE = f"{OWN}in_target", f"{OWN}in_source"
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """``is_known``: ON and the conditions of all clauses compute the same for the same rows (``repeatable.is_known``)."""
+    """``is_known``: ON and the conditions of all clauses give the same result for the same rows (``repeatable.is_known``)."""
 
     rows: DataFrame
     is_known: bool
 
 
 def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, schema: Schema, tables: SqlTables) -> Merged:
-    """Pairs with the place of the target row, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
+    """Pairs with the place of the target row, ``CHANGE_COLUMN`` and the table's new column values; other pairs are left out.
 
-    ``target`` has the place of each row, the table's columns and perhaps a kept row id, which is passed on; ``tables`` are what
-    subqueries of assignments may name (ON and conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
+    ``target`` has the place of each row, the table's columns and perhaps a kept row id, which is passed through; ``tables`` are
+    those that subqueries of assignments may name (ON and conditions allow none, as in Spark). Raises WhereError, SchemaError,
+    OptionError.
     """
     source = stable.rows
     left = target.withColumn(_TARGET, F.lit(True)).alias("target")
@@ -61,7 +63,7 @@ def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, sche
     on = condition(both, change.on or "", "ON")
     are_known = [is_known(both.filter(on))]
     if how in ("inner", "right_outer") and _is_small(stable) and are_known[0]:
-        # Only target rows with a match matter here: dropping the others first, against a broadcast of the source's keys, spares
+        # Only target rows with a match matter here: dropping the others first, with a broadcast of the source's keys, saves
         # the join their other columns, and an outer join the shuffle of the whole table.
         left = left.join(F.broadcast(right), on, "left_semi")
     joined = left.join(right, on, how)
@@ -94,13 +96,14 @@ def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, sche
 
 
 def _evaluated_once(value: Column) -> Column:
-    """``value`` where Spark computes it once for each row, however often the result is used: it copies only what is deterministic.
-    Otherwise a user function could choose one clause where rows are filtered, and another where their values are made."""
+    """``value`` in a form that Spark computes once per row, however often the result is used: Spark copies only deterministic
+    expressions. Otherwise a user function could choose one clause when rows are filtered, and another when their values are
+    computed."""
     return F.when(F.monotonically_increasing_id() >= 0, value)
 
 
 def _is_small(source: StableSource) -> bool:
-    """Small enough to be sent to every executor, by the files that hold it or by Spark's own estimate."""
+    """Small enough to be sent to every executor, by the files that contain it or by Spark's own estimate."""
     size = source.size
     if size is None:
         size = int(source.rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
@@ -121,7 +124,7 @@ def _by_clause(values: list[Column], otherwise: Column) -> Column:
 
 
 def _check_sides(joined: DataFrame, left: DataFrame, number: int, clause: MergeClause, value: Column) -> None:
-    """Raise WhereError where ``value`` of clause ``number`` (from 0) reads the side that has no row there: it would be NULL."""
+    """Raise WhereError if ``value`` of clause ``number`` (from 0) reads the side without a row there: it would be NULL."""
     side = side_without_row(clause)
     if side is not None and reads_column_of(joined, value, left, besides=side == "source"):
         raise names_side_without_row(number + 1, clause)
@@ -130,7 +133,7 @@ def _check_sides(joined: DataFrame, left: DataFrame, number: int, clause: MergeC
 def _output_columns(
     joined: DataFrame, left: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables
 ) -> list[Column]:
-    """The table's columns as they will be, and ``BAD_COLUMN`` where a value may not fit."""
+    """The table's new column values, and ``BAD_COLUMN`` if a value may not fit."""
     values = []
     for number, clause in enumerate(change.clauses):
         check = partial(_check_sides, joined, left, number, clause)
@@ -162,7 +165,7 @@ def _clause_values(
     tables: SqlTables,
     check: Callable[[Column], None],
 ) -> tuple[Mapping[str, Column], Collection[str]]:
-    """Value of each table column under a clause, none for DELETE; and the columns that keep the value they have."""
+    """Value of each table column for a clause, empty for DELETE; and the columns that keep their value."""
     if clause.action == "delete":
         return {}, ()
     if clause.assignments is None:
@@ -188,7 +191,7 @@ def set_values(
     check: Callable[[Column], None] = lambda value: None,
 ) -> dict[str, Column]:
     """SET's expressions by top-level column; ``a.b`` sets a field inside struct ``a``; ``DEFAULT`` is the write default; ``tables``
-    and ``evaluated_once`` as in ``expression``; ``check`` is given each expression. Raises WhereError, OptionError."""
+    and ``evaluated_once`` as in ``expression``; ``check`` is called with each expression. Raises WhereError, OptionError."""
     values: dict[str, dict[Path, Column]] = {}
     for name, text in assigned.items():
         found = schema.find(name, case_sensitive=False)

@@ -1,6 +1,6 @@
-"""SET of a field inside a struct: the column's new value, with what is not assigned as it was.
+"""SET of a field inside a struct: the column's new value, in which all other fields are unchanged.
 
-Where the struct is NULL it becomes one that holds the assigned fields alone, which is what Spark SQL makes of such an UPDATE
+If the struct is NULL it becomes one with only the assigned fields, as in Spark SQL's UPDATE
 (``AssignmentUtils``): an assigned value is never lost.
 """
 
@@ -19,9 +19,9 @@ Path = tuple[str, ...]
 
 
 def with_fields(name: str, column: Column, kind: IcebergType, assigned: Mapping[Path, Column]) -> Column:
-    """``column``, called ``name`` and of type ``kind``, with the fields at these paths replaced.
+    """``column``, with the name ``name`` and type ``kind``, with the fields at these paths replaced.
 
-    Raises OptionError where both a struct and a field of it are assigned, and for a path through what is no struct.
+    Raises OptionError if both a struct and a field of it are assigned, and for a path through a column that is not a struct.
     """
     if () in assigned:
         if len(assigned) > 1:

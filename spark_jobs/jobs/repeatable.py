@@ -1,11 +1,11 @@
-"""Whether every evaluation of a source gives the same rows, as far as Spark's plan shows it.
+"""Decides whether every evaluation of a source gives the same rows, as far as Spark's plan shows it.
 
-Spark evaluates a plan more than once: for two joins of one statement, and in part where results of a stage are lost with an
+Spark evaluates a plan more than once: for two joins of one statement, and in part if results of a stage are lost with an
 executor. ``LIMIT``, windows, samples, ``first()`` and sums of floats then give other rows although Spark calls them deterministic,
-because rows come from a shuffle in another order. So a plan counts as repeatable only where every operator and expression of it is
-known to depend on nothing but the set of its input rows, down to what is read: files listed once, rows in the plan itself, and
-tables of a pinned snapshot. Functions are known by name (``repeatable_functions``); user functions of every kind are not, whatever
-they claim.
+because rows come from a shuffle in another order. So a plan counts as repeatable only if every operator and expression of it is
+known to depend on nothing but the set of its input rows, down to its inputs: files listed once, rows in the plan itself, and
+tables of a pinned snapshot. Functions are known by name (``repeatable_functions``); user functions of every kind are not, even if
+they are declared deterministic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPERATORS = frozenset(
     }
 )  # fmt: skip
 _COMPARES_ROWS = frozenset({"Distinct", "Aggregate", "Intersect", "Except"})
-"""Of rows that are equal by a collation (``a`` and ``A``) these keep any."""
+"""If rows are equal by a collation (``a`` and ``A``), these keep any one of them."""
 
 
 def is_repeatable(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> bool:
@@ -37,8 +37,8 @@ def is_repeatable(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> bool:
 
 
 def is_known(rows: DataFrame) -> bool:
-    """Whether the topmost operator of ``rows``, a filter or a projection, computes the same for the same rows, whatever the rows
-    are. Over a filter by a SQL function Spark puts a projection, which computes nothing: such a filter is not known."""
+    """Whether the topmost operator of ``rows``, a filter or a projection, gives the same result for the same rows, whatever the
+    rows are. Over a filter with a SQL function Spark adds a projection, which computes nothing: such a filter is not known."""
     plan = rows._jdf.queryExecution().analyzed()
     expressions = list(items(plan.expressions()))
     if str(plan.nodeName()) == "Project" and all(kind_of(e) == "AttributeReference" for e in expressions):
@@ -49,7 +49,7 @@ def is_known(rows: DataFrame) -> bool:
 def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:
     kind = str(plan.nodeName())
     if kind == "View" and any(plan.child().sameResult(own) for own in pinned):
-        return True  # by what it reads: a query may give any of its parts the name of the view
+        return True  # its inputs decide: a query may give any of its parts the name of the view
     if kind == "LogicalRelation":
         return _lists_files_once(plan.relation())
     if kind not in _OPERATORS or (kind in _COMPARES_ROWS and _has_collation(plan)):
@@ -66,7 +66,7 @@ def _lists_files_once(relation: Any) -> bool:
 
 
 def _has_collation(plan: Any) -> bool:
-    """Whether a collation says which rows or values of ``plan`` are equal, also where a cast takes it off afterwards."""
+    """Whether a collation decides which rows or values of ``plan`` are equal, even if a cast removes it afterwards."""
     return any(_is_collated(a) for a in items(plan.output())) or any(_holds_collation(e) for e in items(plan.expressions()))
 
 

@@ -1,7 +1,7 @@
-"""Spark's expressions that are known to compute the same for the same row in every evaluation of a statement.
+"""Spark's expressions that are known to give the same result for the same row in every evaluation of a statement.
 
-Spark's own word is not enough: it calls ``aes_encrypt`` deterministic, which draws a random IV for each call. So this is a list of
-classes, and what is not on it is not known: functions that draw, look at the task, the file or the partition they run in, call
+Spark's own flag is not enough: it calls ``aes_encrypt`` deterministic, which draws a random IV for each call. So this is a list of
+known classes. Not on it are functions that use random numbers, read their task, file or partition, call
 methods or user code, and functions of floats that may differ in their last digit from one machine to another (``sin``, ``ln``).
 The time, the user and the current database are on it: Spark puts one value of each into the plan before it runs.
 """
@@ -9,7 +9,7 @@ The time, the user and the current database are on it: Spark puts one value of e
 from __future__ import annotations
 
 BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
-"""The package of the names below. A class of another package that has one of these names is none of them."""
+"""The package of the names below. A class with one of these names in another package does not count."""
 
 _STRUCTURE = """
     Alias AttributeReference OuterReference Literal Cast SortOrder ScalarSubquery ListQuery InSubquery Exists
@@ -64,11 +64,11 @@ _OF_ORDER = frozenset({"Min", "Max"})
 
 
 def is_known_aggregate(kind: str, name: str, of_type: str) -> bool:
-    """Whether an aggregate gives the same for the same rows in any order. ``kind`` is its class, ``name`` what Spark shows of it,
-    ``of_type`` the type of its first argument, as Spark writes it.
+    """Whether an aggregate gives the same result for the same rows in any order. ``kind`` is its class, ``name`` its name in Spark,
+    ``of_type`` the type of its first argument, in Spark's notation.
 
-    Sums of floats are rounded by their order, and so are averages of whole numbers, which add doubles. ``try_sum`` overflows, or
-    does not, by the order. Of 0.0 and -0.0, which are equal, ``min`` and ``max`` keep the one that came first."""
+    Sums of floats are rounded depending on the order, and so are averages of integers, which add doubles. ``try_sum`` overflows or
+    not, depending on the order. Of 0.0 and -0.0, which are equal, ``min`` and ``max`` keep the first one."""
     if kind in _OF_ORDER:
         return "float" not in of_type and "double" not in of_type
     if kind == "Sum":

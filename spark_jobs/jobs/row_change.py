@@ -1,6 +1,6 @@
-"""What a delete, update or merge does to rows, as Spark evaluates it: places of the rows that go, and files of those that come.
+"""The result of a delete, update or merge, evaluated by Spark: places of the deleted rows, and files of the new ones.
 
-Planning, and the commit in either write mode, is ``iceberg_ops.actions``'. On any known failure every file that was written is
+``iceberg_ops.actions`` plans, and commits in either write mode. After any known failure every written file is
 deleted.
 """
 
@@ -28,7 +28,7 @@ from spark_jobs.runners.reading import ROW_ID_COLUMN, live_rows, task_places
 
 
 class StatementRows:
-    """The rows of one statement, and what becomes of them. ``tables`` are those that its SQL text names."""
+    """The rows of one statement, and their changes. ``tables`` are those that its SQL text names."""
 
     def __init__(self, run: SparkRun, statement: Statement) -> None:
         self.run = run
@@ -41,18 +41,18 @@ class StatementRows:
         return self.statement.schema
 
     def _evaluated_by_spark(self) -> list[FileScanTask]:
-        """Spark decides which rows match. The reader may drop rows before only where it understands the whole condition."""
+        """Spark decides which rows match. The reader may drop rows earlier only if it understands the whole condition."""
         if is_exact(self.statement.filter):
             return self.statement.tasks
         return [replace(task, residual=ALWAYS_TRUE) for task in self.statement.tasks]
 
     @property
     def row_ids(self) -> list[str]:
-        """The column of ``rows_to_write`` by which rows keep their ids; v3 tables have it."""
+        """The column of ``rows_to_write`` with which rows keep their ids; v3 tables have it."""
         return [ROW_ID_COLUMN] if self.statement.keeps_row_ids else []
 
     def rows_to_write(self) -> DataFrame:
-        """Rows that may match and be written again: all columns, the place of each, and ``row_ids``."""
+        """Rows that may match and be rewritten: all columns, the place of each, and ``row_ids``."""
         return self._rows([*self.schema.fields, *[ROW_ID for _ in self.row_ids]])
 
     def live_rows(self, columns: Schema) -> DataFrame:
@@ -71,7 +71,7 @@ class StatementRows:
         is_repeatable: Callable[[], bool],
         check: Callable[[], None] = lambda: None,
     ) -> RowChanges:
-        """Evaluate ``rows`` and write those that come. ``is_repeatable`` and ``check`` as in ``write_changes``."""
+        """Evaluate ``rows`` and write the new ones. ``is_repeatable`` and ``check`` as in ``write_changes``."""
         run, io, statement = self.run, self.run.table.io, self.statement
         check = self._with_files_of_subqueries(rows, is_repeatable, check)
         with run.step("evaluate"):
@@ -101,7 +101,7 @@ class StatementRows:
     def _with_files_of_subqueries(
         self, rows: DataFrame, is_repeatable: Callable[[], bool], check: Callable[[], None]
     ) -> Callable[[], None]:
-        """``check``, and that files stayed as they were that only subqueries read."""
+        """``check``, and a check that files read only by subqueries stay unchanged."""
         if is_repeatable():
             return check
         refuse_listed_twice(rows, only_subqueries=True)
@@ -120,11 +120,11 @@ class StatementRows:
         return {place: first for place, i in places.items() if (first := firsts[i]) is not None}
 
     def depends_on_own_rows(self) -> bool:
-        """No subquery says what is changed: rows of a pinned snapshot are the same in every evaluation."""
+        """No subquery affects the change: rows of a pinned snapshot are the same in every evaluation."""
         return self.tables.relations == 0
 
     def _matched(self, rows: DataFrame, is_repeatable: Callable[[], bool]) -> Changes | None:
-        """What ``rows`` delete, without a Python task; None where that is too much for the driver."""
+        """The positions that ``rows`` delete, without a Python task; None if they are too many for the driver."""
         if sum(task.data_file.record_count for task in self.tasks) > MOST_ROWS:
             return None
         io = self.run.table.io

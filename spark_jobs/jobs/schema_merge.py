@@ -1,8 +1,8 @@
-"""Option ``merge-schema``: what a source adds to the table's schema.
+"""Option ``merge-schema``: the additions of a source to the table's schema.
 
-New columns, at any level, are added as optional ones, and a column takes the source's type where the format allows the promotion,
-and no partition value changes by it. Where that is not so, the source must fit the column as it is (``assignment``), so that a
-source never changes what is there.
+New columns, at any level, are added as optional ones, and a column gets the source's type if the format allows the promotion
+and it changes no partition value. Otherwise the source must fit the existing column (``assignment``), so that a
+source never changes existing columns.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from spark_jobs.runners.spark_schema import iceberg_struct
 
 
 def merged_schema(metadata: TableMetadata, rows: DataFrame) -> Schema:
-    """The table's schema with what ``rows`` add; the same one where they add nothing.
+    """The table's schema with the additions of ``rows``; the same schema if they add nothing.
 
-    Raises SchemaError for what the format forbids, UnsupportedError for a Spark type that Iceberg does not have.
+    Raises SchemaError for changes that the format forbids, UnsupportedError for a Spark type that Iceberg does not have.
     """
     current = metadata.schema
     source = iceberg_struct(rows.drop(CORRUPT_RECORD_COLUMN).schema)
@@ -33,7 +33,7 @@ def merged_schema(metadata: TableMetadata, rows: DataFrame) -> Schema:
 
 
 def _within(have: StructType, source: StructType, metadata: TableMetadata) -> StructType:
-    """``source`` without what ``have`` cannot take in, under the names of ``have``."""
+    """``source`` without parts that ``have`` cannot add, with the names of ``have``."""
     known = {f.name.lower(): f for f in have.fields}
     return StructType(tuple(_field(known.get(f.name.lower()), f, metadata) for f in source.fields))
 

@@ -1,9 +1,9 @@
-"""Columns of a source that Spark would lose or change without a word.
+"""Columns of a source that Spark would silently lose or change.
 
-Spark takes the columns of one Parquet file for those of all: a column that only other files have is not read. It guesses the types
-of values in folder names, so that ``code=007`` is the number 7, and a decimal a double. And where the schema that it wrote into a
+Spark takes the columns of one Parquet file as those of all: a column that only other files have is not read. It guesses the types
+of values in folder names, so that ``code=007`` is the number 7, and a decimal a double. And if the schema that it wrote into a
 file has field ids (``parquet.field.id``), it finds the columns of every file by these in a job's session, and not by name. Here the
-first is an error, text and decimals stay what they are where the table's column is one, and columns are found by name.
+first case is an error, text and decimals stay unchanged if the table's column has that type, and columns are found by name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from spark_jobs.runners.column_names import quoted
 
 _FOOTER_THREADS = 8
 _NO_CHARACTER = "\ufffd"
-"""What Spark reads for bytes that are no UTF-8."""
+"""The character that Spark reads for bytes that are not UTF-8."""
 
 
 def check_columns_of_files(rows: DataFrame) -> None:
-    """Raise DataError for a file of ``rows``, a Parquet source as Spark reads it, that has a column or field which is not read.
+    """Raise DataError for a file of ``rows``, a Parquet source as Spark reads it, with a column or field that is not read.
 
-    Opens every footer, where there is more than one local file, or a name that Spark may have changed because it is no UTF-8.
+    Opens every footer if there is more than one local file, or a name that Spark may have changed because it is not UTF-8.
     """
     paths = sorted(_local_files(rows))
     if len(paths) < 2 and _NO_CHARACTER not in rows.schema.simpleString():
@@ -50,8 +50,8 @@ def check_columns_of_files(rows: DataFrame) -> None:
 
 
 def schema_to_read(rows: DataFrame, schema: Schema) -> spark.StructType | None:
-    """The schema to read ``rows`` with instead: text for a value of folder names where the table's column is text, or a decimal and
-    the value is no whole number (then ``with_folder_decimals``); and no field ids. None: it is well as it is."""
+    """The schema with which to read ``rows`` instead: text for a value of folder names if the table's column is text, or a decimal
+    and the value is not an integer (then ``with_folder_decimals``); and without field ids. None: the schema is correct as it is."""
     folders = folder_columns(rows)
     text = folders & {f.name.lower() for f in schema.fields if f.type == STRING}
     decimals = folders & {f.name.lower() for f in schema.fields if isinstance(f.type, DecimalType)}
@@ -65,8 +65,8 @@ def schema_to_read(rows: DataFrame, schema: Schema) -> spark.StructType | None:
 
 
 def with_folder_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
-    """``rows`` with the text of folder names as the decimals that the table's columns are. Raises DataError for a text that is not
-    exactly a value of its column: Spark would round it."""
+    """``rows`` with the text of folder names converted to the decimal types of the table's columns. Raises DataError for a text
+    that is not exactly a value of its column: Spark would round it."""
     decimals = {f.name.lower(): f.type for f in schema.fields if isinstance(f.type, DecimalType)}
     wanted = decimals.keys() & folder_columns(rows)
     texts = [f.name for f in rows.schema.fields if f.name.lower() in wanted and f.dataType == spark.StringType()]
@@ -110,14 +110,14 @@ def _lost(path: str, read: spark.StructType) -> str | None:
     try:
         found = pq.read_schema(Path(path))
     except (OSError, pa.ArrowException):
-        return None  # Spark says what is the matter with it
-    except UnicodeDecodeError as e:  # Spark reads it by another name, and so not at all
+        return None  # Spark reports what is wrong with it
+    except UnicodeDecodeError as e:  # Spark reads it by another name, so it finds nothing
         raise DataError(f"source {path} has a column whose name is no UTF-8: {e}") from None
     return next(_missing(pa.struct(list(found)), read, ""), None)
 
 
 def _missing(have: pa.DataType, read: spark.DataType, path: str) -> Iterator[str]:
-    """Columns and fields of ``have`` that ``read`` has not. (Types that do not go together are Spark's to refuse.)"""
+    """Columns and fields of ``have`` that ``read`` lacks. (Spark refuses types that do not fit together.)"""
     if pa.types.is_struct(have) and isinstance(read, spark.StructType):
         known = {f.name.lower(): f.dataType for f in read.fields}
         for f in have:

@@ -1,8 +1,8 @@
-"""The files that rows are read from, as Spark listed them, and the values that Spark takes from names of their folders.
+"""The files that rows are read from, as Spark listed them, and the values that Spark takes from folder names.
 
-Spark lists the files of a relation once, with their sizes, and reads each up to that size whenever rows are asked for. The listing
-of a view is as old as the view. Rows that the program has cached are of files that were listed when the cache was made; Spark takes
-them for every read of the same paths with the same options, so a job reads the paths of its source with an option of its own.
+Spark lists the files of a relation once, with their sizes, and reads each up to that size each time the rows are evaluated. The
+listing of a view is as old as the view. Rows that the program has cached come from files that were listed when the cache was made;
+Spark uses them for every read of the same paths with the same options, so a job reads the paths of its source with its own option.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILE_SCAN = "org.apache.spark.sql.execution.datasources.v2.FileScan"
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file (a URL) with its size in bytes and the time of its last change as Spark listed them; None: Spark lists it later."""
+    """A file (a URL) with its size in bytes and the time of its last change when Spark listed it; None: Spark lists it later."""
 
     path: str
     size: int | None
@@ -38,22 +38,22 @@ class ListedFile:
 
 
 def past_cache() -> dict[str, str]:
-    """The reader option that makes Spark read files where the program has cached rows of the same paths."""
+    """The reader option that makes Spark read files even if the program has cached rows of the same paths."""
     return {f"{OWN}read": uuid.uuid4().hex}
 
 
 def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[ListedFile]:
-    """The files that ``rows`` are read from, or that rows were read from which Spark takes from a cache of the program instead;
-    those of subqueries among them, but not those of ``pinned``, rows of pinned snapshots, which never change."""
+    """The files that ``rows`` are read from, including those of a cache of the program that Spark uses instead, and those of
+    subqueries; without those of ``pinned``, rows of pinned snapshots, which never change."""
     plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
     walk = _Walk(rows.sparkSession, plans)
     return list(dict.fromkeys(f for index in walk.indexes(rows._jdf.queryExecution().withCachedData()) for f in walk.listed(index)))
 
 
 def refuse_listed_twice(rows: DataFrame, *, only_subqueries: bool = False) -> None:
-    """Raise DataError for a file that ``rows`` would have twice, because two of the paths of one relation, or a path and a link of
-    this machine, lead to it. What a view reads is its maker's affair, and so is a text that names a path twice. With
-    ``only_subqueries`` the rest, the rows of tables, is not looked at."""
+    """Raise DataError for a file that ``rows`` would contain twice, because two of the paths of one relation, or a path and a link
+    of this machine, lead to it. Paths in a view are the responsibility of its creator, and so is a text that names a path twice.
+    With ``only_subqueries`` the rest, the rows of tables, is not checked."""
     walk, plan = _Walk(rows.sparkSession, (), into_views=False), rows._jdf.queryExecution().analyzed()
     for index in walk.indexes_of_subqueries(plan) if only_subqueries else walk.indexes(plan):
         urls = [str(url) for url in index.inputFiles()]
@@ -64,14 +64,14 @@ def refuse_listed_twice(rows: DataFrame, *, only_subqueries: bool = False) -> No
 
 
 def local_path(url: str) -> str | None:
-    """The path of a file of this machine; None: it is elsewhere."""
+    """The path of a file of this machine; None: it is on another one."""
     place = urlsplit(url)
     return unquote(place.path) if place.scheme in ("", "file") else None
 
 
 def refuse_field_ids(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> None:
     """Raise UnsupportedError for files that SQL text or a view of the program reads, and whose columns Spark would find by field
-    ids in a job's session: each file may have others. Rows of ``pinned`` snapshots, and of the table itself, are read so."""
+    ids in a job's session: each file may have different ids. Rows of ``pinned`` snapshots, and of the table itself, are read so."""
     plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
     for relation in _Walk(rows.sparkSession, plans).relations(rows._jdf.queryExecution().analyzed()):
         names = [str(name) for name in relation.schema().fieldNames()]
@@ -85,13 +85,13 @@ def refuse_field_ids(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> Non
 
 
 def folder_columns(rows: DataFrame) -> frozenset[str]:
-    """Columns, in lower case, whose values Spark takes from names of folders."""
+    """Columns, in lower case, whose values Spark takes from folder names."""
     found = _folder_columns(rows._jdf.queryExecution().analyzed())
     return frozenset(name.lower() for name in found)
 
 
 def folder_texts(rows: DataFrame, name: str) -> Iterator[str]:
-    """The values of a column of ``folder_columns`` that is read as text, those of each folder once."""
+    """The values of a column of ``folder_columns`` that is read as text, once per folder."""
     for relation in _relations_of(rows._jdf.queryExecution().analyzed()):
         names = list(map(str, relation.partitionSchema().fieldNames()))
         if name in names:
@@ -114,7 +114,7 @@ def _relations_of(plan: Any) -> Iterator[Any]:
 
 
 class _Walk:
-    """A plan's file indexes: of a logical plan, and of the physical plans of caches that it uses."""
+    """Finds a plan's file indexes: of a logical plan, and of the physical plans of caches that it uses."""
 
     def __init__(self, session: SparkSession, pinned: tuple[Any, ...], *, into_views: bool = True) -> None:
         self._java: Any = session._jvm
@@ -138,7 +138,7 @@ class _Walk:
                 yield from self.indexes(child)
 
     def indexes_of_subqueries(self, plan: Any) -> Iterator[Any]:
-        """Those of a logical plan that only its subqueries read."""
+        """The file indexes that only subqueries of a logical plan read."""
         for subquery in items(plan.innerChildren()):
             yield from self.indexes(subquery)
         for child in items(plan.children()):

@@ -1,6 +1,7 @@
-"""Whether the files of a source are there, whole, not the table's own, and all read by Spark (``data.source_folder``).
+"""Checks that the files of a source exist, are complete, are not the table's own, and are all read by Spark
+(``data.source_folder``).
 
-Looked at through Hadoop's file systems, because Spark reads the source by them.
+It uses Hadoop's file systems, because Spark reads the source through them.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def check_paths(
     require_success_file: bool,
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Raise DataError for a path that is missing, empty, half written, or the table's own (also one that a pattern finds), or of
-    which Spark would leave out files.
+    """Raise DataError for a path that is missing, empty, half written, or the table's own (also one that a pattern finds), or for
+    which Spark would skip files.
 
     ``options`` are those of the reader."""
     own = OwnPlaces(table)
@@ -53,7 +54,7 @@ def check_paths(
 
 
 def _roots(session: SparkSession, path: str, own: OwnPlaces, require_success_file: bool) -> list[tuple[str, list[RelativeName]]]:
-    """What a path stands for (several where it is a pattern): the folder, and the names of its data files."""
+    """The folders of a path (several for a pattern), each with the names of its data files."""
     jvm: Any = session._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     store = place.getFileSystem(session._jsc.sc().hadoopConfiguration())
@@ -78,7 +79,7 @@ def _roots(session: SparkSession, path: str, own: OwnPlaces, require_success_fil
 
 
 def _check_finds_itself(path: str, itself: str, found: list[str]) -> None:
-    """Prevents that rows of other files are read in the place of those at ``path``, as lane local reads them."""
+    """Prevents reading rows of other files instead of those at ``path``, which lane local would read."""
     if itself not in found:
         raise DataError(
             f"source {path}: it exists, and Spark takes it for a pattern that does not find it: write \\ before each of its "
@@ -87,7 +88,7 @@ def _check_finds_itself(path: str, itself: str, found: list[str]) -> None:
 
 
 def _asked_for(session: SparkSession, names: list[RelativeName], pattern: str | None) -> list[RelativeName]:
-    """Those whose names the reader option ``pathGlobFilter`` lets through."""
+    """Those whose names match the reader option ``pathGlobFilter``."""
     if pattern is None:
         return names
     jvm: Any = session._jvm

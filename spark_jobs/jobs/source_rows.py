@@ -1,6 +1,6 @@
-"""Where the rows of append, overwrite, merge and upsert come from: files, a Spark SQL query over named views, another table.
+"""The source rows of append, overwrite, merge and upsert: files, a Spark SQL query over named views, another table.
 
-Text formats are read with the table's own types (``text_source``): what does not parse as these is marked in
+Text formats are read with the table's own types (``text_source``): a value that does not parse is marked in
 ``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``). An error of reading a source becomes
 one line that names the path, before anything is written.
 """
@@ -30,10 +30,10 @@ from spark_jobs.runners.column_names import refuse_own_names
 
 
 def source_rows(run: SparkRun, tables: SqlTables | None = None, *, strict: bool = False) -> DataFrame:
-    """The rows to write. A SQL source may name ``tables``; with ``strict`` a bad record of text fails the read.
+    """The rows to write. A SQL source may name ``tables``; with ``strict``, a bad record of text fails the read.
 
-    Raises OptionError where the spec names no source or a wrong one, DataError where its data cannot be read, UnsupportedError for
-    a column of a name that jobs use; OptionError for a query, and DataError for files, with a column twice.
+    Raises OptionError if the spec names no source or a wrong one, DataError if its data cannot be read, UnsupportedError for
+    a column with a name that jobs use; for a repeated column OptionError for a query, DataError for files.
     """
     rows = _rows(run, tables, strict=strict)
     refuse_own_names(rows.columns)
@@ -42,7 +42,7 @@ def source_rows(run: SparkRun, tables: SqlTables | None = None, *, strict: bool 
 
 
 def _refuse_column_twice(names: Sequence[str], source: Source | None) -> None:
-    """Nobody can tell which of two columns of one name is meant. Names that differ only in case are one name in Spark SQL."""
+    """A repeated column name is ambiguous. Names that differ only in case are one name in Spark SQL."""
     seen: dict[str, str] = {}
     for name in names:
         first = seen.get(name.lower())
@@ -55,7 +55,7 @@ def _refuse_column_twice(names: Sequence[str], source: Source | None) -> None:
 
 
 def _refuse_view_twice(names: Iterable[str]) -> None:
-    """Views whose names differ only in case are one in Spark SQL: the second would take the place of the first."""
+    """Views whose names differ only in case are one in Spark SQL: the second would replace the first."""
     seen: dict[str, str] = {}
     for name in names:
         first = seen.setdefault(name.lower(), name)

@@ -1,8 +1,8 @@
-"""The source of a job while it is read: whether its rows can be read twice, and whether its files stayed as they were.
+"""The source of a job during reading: whether its rows can be read twice, and whether its files stay unchanged.
 
 Spark lists the files of a source once and reads them later, some of them twice. A file that is replaced under its name in between
-would be read up to its old size, or half old and half new. So files must be what Spark listed (``source_files``) before they are
-read, and the same afterwards, and nothing is committed where one has changed.
+would be read up to its old size, or half old and half new. So files must be as Spark listed them (``source_files``) before they are
+read and afterwards, and nothing is committed if one has changed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spark_jobs.jobs.source_files import ListedFile, listed_files, local_path, r
 from spark_jobs.jobs.spark_run import SparkRun
 
 Stamp = tuple[int, ...] | None
-"""What tells a file from one that took its place: size, time of the last change in milliseconds, and for a file of this machine the
+"""Distinguishes a file from one that replaced it: size, time of the last change in milliseconds, and for a file of this machine the
 nanoseconds and the inode. None: no file."""
 
 
 class SourceState:
-    """What is known of ``rows``, the source as Spark reads it, or what subqueries of a statement read, from now on."""
+    """The state of the files of ``rows``, the source as Spark reads it or the subqueries of a statement, from now on."""
 
     def __init__(self, run: SparkRun, rows: DataFrame, *, besides: Collection[str] | None = None) -> None:
         """``besides``: local files that never change, because they are the table's own; ``rows`` are then those of a whole
@@ -44,7 +44,7 @@ class SourceState:
         self._stamps = {f.path: _stamp(run.session, f.path) for f in files}
         for file in files:
             _check_as_listed(file, self._stamps[file.path])
-        is_text = source is not None and source.format in ("csv", "json")  # every evaluation parses the same text alike
+        is_text = source is not None and source.format in ("csv", "json")  # every evaluation parses the same text in the same way
         self._repeatable: bool | None = True if self._is_pinned or is_text else None
 
     def is_repeatable(self) -> bool:
@@ -54,7 +54,7 @@ class SourceState:
         return self._repeatable
 
     def check_unchanged(self) -> None:
-        """Raise RetryableError for a file that is no longer the one it was."""
+        """Raise RetryableError for a file that has been replaced or changed."""
         for path, stamp in self._stamps.items():
             if _stamp(self._run.session, path) != stamp:
                 raise RetryableError(
@@ -64,8 +64,8 @@ class SourceState:
 
 
 def check_listed_alike(first: DataFrame, rows: DataFrame) -> None:
-    """Raise RetryableError for a file of ``rows`` that ``first``, an earlier read of the same source, lists otherwise: what was
-    learned of the source then is not true of it now."""
+    """Raise RetryableError for a file of ``rows`` that ``first``, an earlier read of the same source, lists differently: the
+    results of the first read are no longer valid for it."""
     before = {f.path: f for f in listed_files(first)}
     for file in listed_files(rows):
         if before.get(file.path) != file:

@@ -1,8 +1,8 @@
 """Spark as an engine of row operations (``iceberg_ops.actions.rows.row_engine``).
 
-Each job is evaluated in a session of its own. Errors of Spark become errors of the tree: what it finds in the rows themselves (a
-value that does not fit, a corrupt source file) is bad data, what came up while an interrupt was on its way is that interrupt, and
-what came up when Spark had ended is retryable.
+Each job is evaluated in a session of its own. Errors of Spark become errors of the tree: an error about the rows themselves (a
+value that does not fit, a corrupt source file) is bad data, an error while an interrupt was pending is that interrupt, and
+an error after Spark had ended is retryable.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """``session``: the program's, of which jobs work in copies."""
+    """``session``: the program's session, of which jobs use copies."""
 
     session: SparkSession
     name: str = "spark"
@@ -60,7 +60,7 @@ class SparkEngine:
         return {summary_keys.ENGINE_NAME: "spark", summary_keys.ENGINE_VERSION: self.session.version}
 
     def check(self, job: JobSpec) -> None:
-        """What Spark does not do depends on the table."""
+        """Spark's limits depend on the table, so there is nothing to check here."""
 
     @contextmanager
     def opened(self, job: JobSpec) -> Iterator[SparkEvaluator]:
@@ -89,7 +89,8 @@ def _typed(session: SparkSession, job: JobSpec, error: Exception) -> BaseExcepti
 
 @dataclass(frozen=True, slots=True)
 class SparkEvaluator:
-    """See ``row_engine.RowEvaluator``. Everything raises UnsupportedError for a table that Spark has no types or names for."""
+    """See ``row_engine.RowEvaluator``. Every call raises UnsupportedError for a table with types or names that Spark does not
+    support."""
 
     session: SparkSession
 

@@ -1,8 +1,8 @@
-"""Errors of Spark as errors of this package: one line, without plans and stack traces.
+"""Converts errors of Spark to errors of this package: one line, without plans and stack traces.
 
-What PySpark gives a class of its own is about the query and its rows. Others are Java exceptions: those that name a condition of
-reading or of a value are about the data as well, the rest (a lost executor, no disk, no memory) are not. An error of this package
-that was raised in a Python task comes as text at the end of a traceback, and becomes itself again.
+Errors with a PySpark class of their own are about the query and its rows. Others are Java exceptions: those with an error condition
+of reading or of a value are about the data as well, the rest (a lost executor, no disk, no memory) are not. An error of this
+package from a Python task arrives as text at the end of a traceback, and is restored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_DATA = (
     "SCALAR_SUBQUERY_TOO_MANY_ROWS",
 )
 _EVALUATED = re.compile(r"\[(ARITHMETIC|CAST_|DIVIDE_BY_ZERO|INTERVAL_|INVALID_ARRAY_INDEX|NUMERIC_|REMAINDER_|USER_RAISED)")
-"""Conditions of evaluating an expression on a row."""
+"""Error conditions of evaluating an expression on a row."""
 _TRACEBACK = "Traceback (most recent call last):"
 _NEXT_OF_CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _RAISED_IN_TASK = re.compile(r"iceberg_ops\.errors\.(\w+): (.+)")
@@ -45,20 +45,20 @@ _GLOB = re.compile(r"[*?\[{]")
 _SQL = re.compile(r"== SQL[^\n]*==\n")
 _ORIGIN = re.compile(r"\n?== (SQL|DataFrame)\b.*", re.DOTALL)
 _PLAIN = re.compile(r"[\w.`]+|'[^']*'")
-"""A column or a literal, which cannot fail."""
+"""A column or a literal, whose evaluation cannot fail."""
 _BEFORE_PLAN = ";\n"
-"""What stands between an analysis error and the plan that Spark prints after it."""
+"""The separator between an analysis error and the plan that Spark prints after it."""
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 
 def first_line(error: BaseException | str) -> str:
-    """What a Spark error says, on one line, without its plan dump."""
+    """The message of a Spark error, on one line, without its plan."""
     text = str(error).strip() or type(error).__name__
     return " ".join(text.split("\n\n")[0].split(_BEFORE_PLAN)[0].split("JVM stacktrace")[0].split())[:500]
 
 
 def blamed(job: JobSpec, text: str) -> str:
-    """Which of the expressions of the job ``text`` is about, an error of evaluating rows: the one whose SQL Spark quotes, the only
+    """The expression of the job to which ``text``, an error of evaluating rows, belongs: the one whose SQL Spark quotes, the only
     one there is, or those among which it must be. Empty: the job has none that Spark evaluates."""
     if job.job not in ("delete", "update", "merge"):
         return ""
@@ -76,21 +76,21 @@ def blamed(job: JobSpec, text: str) -> str:
 
 
 def _quoted_sql(text: str) -> str:
-    """What Spark quotes of the SQL that failed, without its own words."""
+    """Spark's quote of the failed SQL, without its own text."""
     return "\n".join(part.split("\n\n")[0] for part in _SQL.split(text)[1:])
 
 
 def _is_of_task(error: PySparkException | Py4JJavaError) -> bool:
-    """Whether a Python task raised it: the text of any other error may hold whatever is in the rows."""
+    """Whether a Python task raised it: the text of any other error may contain data of rows."""
     if isinstance(error, PythonException):
         return True
     return isinstance(error, Py4JJavaError) and "org.apache.spark.api.python.PythonException: " in str(error)
 
 
 def _raised_in_task(text: str) -> tuple[str, bool]:
-    """What the Python traceback in ``text`` ends with, and whether code of this package is in it. Empty: there is no traceback.
+    """The last line of the Python traceback in ``text``, and whether code of this package is in it. Empty: there is no traceback.
 
-    Further lines of a message do not count: they may hold data."""
+    More lines of a message are ignored: they may contain data."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.endswith(_TRACEBACK)), None)
     raised, is_own = "", False
@@ -106,7 +106,8 @@ def _raised_in_task(text: str) -> tuple[str, bool]:
 
 
 def _task_error(name: str, text: str) -> Exception | None:
-    """The error that a Python task ended with: one of the tree as it is; any other of this package's own code is a defect of it."""
+    """The error with which a Python task ended: an error of the tree unchanged; any other one from this package's code is a
+    defect."""
     raised, is_own = _raised_in_task(text)
     if (typed := _RAISED_IN_TASK.fullmatch(raised)) is not None:
         kind = getattr(errors, typed[1], None)
@@ -116,8 +117,8 @@ def _task_error(name: str, text: str) -> Exception | None:
 
 
 def _unread_file(job: JobSpec, name: str, text: str) -> CorruptTableError | TerminalError | None:
-    """The error for a file that Spark could not read, where it is none of the source's: damage only where Arrow cannot read it
-    either, because Spark has not every codec and encoding of Parquet."""
+    """The error for a file that Spark could not read and that is not from the source. It is damaged only if Arrow cannot read it
+    either, because Spark does not support every codec and encoding of Parquet."""
     found = _UNREAD.search(text)
     if found is None or _is_of_source(job, path := unquote(urlsplit(url := found[1].rstrip(".")).path)):
         return None
@@ -152,13 +153,13 @@ def _is_of_source(job: JobSpec, path: str) -> bool:
 
 
 def _beginning(place: str) -> str:
-    """A location up to its first wildcard as Spark names files: relative paths begin at the working folder, ``..`` is resolved."""
+    """A location up to its first wildcard in Spark's notation: relative paths start at the working folder, ``..`` is resolved."""
     found = _GLOB.split(unquote(urlsplit(place).path))[0]
     return os.path.join(os.path.abspath(found), "") if found.endswith("/") else os.path.abspath(found)
 
 
 def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Exception:
-    """The typed error for what Spark raised in ``job``; a RuntimeError for a defect of this package in a Python task."""
+    """The typed error for an error of Spark in ``job``; a RuntimeError for a defect of this package in a Python task."""
     name = f"{job.job} {job.table}"
     in_task = _task_error(name, str(error)) if _is_of_task(error) else None
     if (found := in_task or _unread_file(job, name, str(error))) is not None:

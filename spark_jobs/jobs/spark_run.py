@@ -1,4 +1,4 @@
-"""One evaluation of a row operation on Spark: the run, and the session that it is evaluated in."""
+"""One evaluation of a row operation on Spark: the run, and its session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SparkRun:
     session: SparkSession
     run: Run
     pinned_rows: list[DataFrame] = field(default_factory=list)
-    """What temporary views, and a source that is a table, read of pinned snapshots of tables."""
+    """Rows of pinned snapshots, read by temporary views and by a source that is a table."""
 
     @property
     def job(self) -> JobSpec:

@@ -1,9 +1,9 @@
-"""Tables that SQL text of a job names: in the query of a source, and in the subqueries of a condition or a SET.
+"""Tables in the SQL text of a job: in the query of a source, and in the subqueries of a condition or a SET.
 
-Beside what Spark itself finds (views of the source, files as ``parquet.`/path```) text may name tables of the job's catalog, and of
-the source's, as ``catalog.namespace.name``, and the table that is changed also as ``target``. Spark knows no such catalog, so each
-becomes a temporary view of its live rows: the changed table's as they are where the statement starts, another's as they are now.
-Names are found by Spark's own parser, and replaced where they stand; everything else in the text stays as it was written.
+Besides relations that Spark finds itself (views of the source, files as ``parquet.`/path```), text may name tables of the job's
+catalog, and of the source's, as ``catalog.namespace.name``, and the changed table also as ``target``. Spark does not have that
+catalog, so each table becomes a temporary view of its live rows: the changed table at the start of the statement, other tables in
+their current state. Spark's own parser finds the names, and they are replaced in place; the rest of the text is unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.scala_values import items
 
 TARGET = "target"
-"""What SQL text may call the table that is changed."""
+"""The name of the changed table in SQL text."""
 _FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "avro", "text"})
 _COMMANDS = (
     "plans.logical.Command",
@@ -39,15 +39,15 @@ _COMMANDS = (
     "analysis.UnresolvedExecuteImmediate",
 )
 _SQL_FUNCTION = "sqlFunction."
-"""The class that Spark names for a function whose body is SQL text; what it names as its usage is JSON."""
+"""Spark's class name for a function whose body is SQL text; its usage text is JSON."""
 _BLANKS = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*\n)*"
 _NAME_ONLY = re.compile(rf"\b(?:TABLE|STREAM){_BLANKS}\(?{_BLANKS}\Z", re.IGNORECASE)
-"""What stands before a relation that can be nothing but a name: ``TABLE a.b``, an argument ``TABLE(a.b)``."""
+"""The text before a relation that must be a name: ``TABLE a.b``, an argument ``TABLE(a.b)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """A relation in a text: its parts, and where they stand (last character included)."""
+    """A relation in a text: its parts, and its position (including the last character)."""
 
     parts: tuple[str, ...]
     start: int
@@ -56,11 +56,11 @@ class _Relation:
 
 
 class SqlTables:
-    """The tables one evaluation of a statement names. ``reads_target``: the table that is changed was among them; ``relations``
-    counts names of relations in all texts so far, and expressions with a subquery: a function in it may read relations, too."""
+    """The tables that one evaluation of a statement names. ``reads_target``: the changed table was among them; ``relations``
+    counts relation names in all texts so far, and expressions with a subquery: a function in it may read relations, too."""
 
     def __init__(self, run: SparkRun, target: DataFrame | None = None) -> None:
-        """``target``: the changed table's rows, where they are planned already."""
+        """``target``: the changed table's rows, if they are already planned."""
         self._run = run
         self._target = target
         self._views: dict[tuple[str, ...], str] = {}
@@ -68,15 +68,15 @@ class SqlTables:
         self.relations = 0
 
     def in_query(self, text: str) -> str:
-        """``text``, a query, as Spark can run it. Raises OptionError for a statement that is none (Spark would do it at once),
-        ParseException, NoSuchTableError, UnsupportedError, DataError."""
+        """``text``, a query, in a form that Spark can run. Raises OptionError for any other statement (Spark would execute it at
+        once), ParseException, NoSuchTableError, UnsupportedError, DataError."""
         plan = _parser(self._run.session).parsePlan(text)
         if (command := _command_in(self._run.session, plan)) is not None:
             raise OptionError(f"source query is no query, but {command}: it must be a SELECT, VALUES, TABLE or WITH")
         return self._replaced(text, plan)
 
     def in_expression(self, text: str) -> str:
-        """``text``, an expression, with its subqueries as Spark can run them; raises like ``in_query``."""
+        """``text``, an expression, with its subqueries in a form that Spark can run; raises the errors of ``in_query``."""
         plan = _expression_plan(self._run.session, text)
         self.relations += int(_holds_subquery(plan))
         return self._replaced(text, plan)
@@ -87,13 +87,13 @@ class SqlTables:
             self.relations += 1
             view = self._view_of(found)
             if view is not None:
-                # In brackets, so that whatever may follow a table's name may follow: another alias, its columns, a sample.
+                # In brackets, so that everything allowed after a table's name can follow: another alias, its columns, a sample.
                 named = f"`{view}`" if _NAME_ONLY.search(text[: found.start]) else f"(`{view}` AS {quoted(found.parts[-1])})"
                 text = f"{text[: found.start]}{named}{text[found.stop + 1 :]}"
         return text
 
     def _view_of(self, found: _Relation) -> str | None:
-        """The view to read instead; None: Spark finds it by the name it has."""
+        """The view to read instead; None: Spark resolves the name itself."""
         parts, name = found.parts, ".".join(found.parts)
         if len(parts) == 1 and name.lower() == TARGET:
             self._made((TARGET,), self._target_rows)
@@ -110,7 +110,7 @@ class SqlTables:
         return self._made(parts, self._target_rows if is_target else lambda: self._rows_of(catalog, parts))
 
     def _made(self, parts: tuple[str, ...], rows: Callable[[], DataFrame]) -> str:
-        """``parts`` are told apart, because one of them may have a dot in it."""
+        """``parts`` are kept separate, because one of them may contain a dot."""
         if parts not in self._views:
             view = TARGET if parts == (TARGET,) else f"_{uuid.uuid4().hex}"
             pinned = rows()
@@ -122,14 +122,14 @@ class SqlTables:
 
     def _rows_of(self, catalog: Catalog, parts: tuple[str, ...]) -> DataFrame:
         table, target = self._run.outcome.reads.load(lambda: catalog.load_table(parts[1:])), self._run.table
-        self.reads_target |= logged(table, target.metadata_location, target.metadata.last_updated_ms)  # by another catalog
+        self.reads_target |= logged(table, target.metadata_location, target.metadata.last_updated_ms)  # through another catalog
         return table_rows(self._run.session, table, Scan())
 
     def _target_rows(self) -> DataFrame:
         self.reads_target = True
         if self._target is None:
             table, branch = self._run.table, self._run.job.branch
-            ref = None if table.metadata.ref(branch) is None else branch  # a branch that is yet to be made begins at main's head
+            ref = None if table.metadata.ref(branch) is None else branch  # a new branch starts at main's head
             self._target = table_rows(self._run.session, table, Scan(ref=ref))
         return self._target
 
@@ -142,8 +142,8 @@ class SqlTables:
 
 
 def refuse_hidden_view(session: SparkSession, name: str) -> None:
-    """Raise OptionError where a view (a global one too) or a SQL function of the program reads its view ``name``: it would read the
-    job's view of that name instead, by the text that it was made of."""
+    """Raise OptionError if a view (also a global one) or a SQL function of the program reads its view ``name``: with its stored
+    text it would read the job's view of that name instead."""
     for reader, read in _views_read(session):
         if read.lower() == name.lower():
             raise OptionError(
@@ -171,16 +171,16 @@ def _views_read(session: SparkSession) -> Iterator[tuple[str, str]]:
 
 
 def _command_in(session: SparkSession, plan: Any) -> str | None:
-    """The first part of a plan, at any depth, that does something or runs text that is not seen here: a command, an INSERT (of
-    which FROM ... INSERT ... INSERT has several), a script, EXECUTE IMMEDIATE."""
+    """The first part of a plan, at any depth, that has an effect or runs unseen text: a command, an INSERT (FROM ... INSERT ...
+    INSERT has several), a script, EXECUTE IMMEDIATE."""
     java: Any = session._jvm.java.lang.Class  # type: ignore[union-attr]
     kinds = [java.forName(f"org.apache.spark.sql.catalyst.{name}") for name in _COMMANDS]
     return next((str(part.nodeName()) for part in _parts(plan) if any(kind.isInstance(part) for kind in kinds)), None)
 
 
 def _forbid_computed_names(plan: Any) -> None:
-    """Raise UnsupportedError for a relation whose name Spark computes: nobody sees whether it is a table of the catalog, or a file
-    in the table's own folders."""
+    """Raise UnsupportedError for a relation whose name Spark computes: it is unknown whether it is a table of the catalog, or a
+    file in the table's own folders."""
     for part in _parts(plan):
         if str(part.nodeName()) == "PlanWithUnresolvedIdentifier":
             shown = part.identifierExpr().sql()
@@ -188,7 +188,7 @@ def _forbid_computed_names(plan: Any) -> None:
 
 
 def _parts(plan: Any) -> Iterator[Any]:
-    """A plan that is parsed only, and all plans below it, those of subqueries, WITH and time travel among them."""
+    """A plan that is only parsed, and all plans below it, including those of subqueries, WITH and time travel."""
     yield plan
     if str(plan.nodeName()) == "RelationTimeTravel":
         yield from _parts(plan.relation())
@@ -212,13 +212,13 @@ def _parser(session: SparkSession) -> Any:
 
 
 def _expression_plan(session: SparkSession, text: str) -> Any:
-    """An expression as the condition of a plan that reads nothing, so that its subqueries are that plan's."""
+    """An expression as the condition of a plan without input, so that its subqueries belong to that plan."""
     plans: Any = session._jvm.org.apache.spark.sql.catalyst.plans.logical  # type: ignore[union-attr]
     return plans.Filter(_parser(session).parseExpression(text), plans.OneRowRelation())
 
 
 def _relations(plan: Any) -> Iterator[_Relation]:
-    """Every table name in a plan that is parsed only, those of subqueries and WITH among them."""
+    """Every table name in a plan that is only parsed, including subqueries and WITH."""
     kind = str(plan.nodeName())
     if kind == "RelationTimeTravel":
         relation = plan.relation()

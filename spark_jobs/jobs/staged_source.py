@@ -1,8 +1,8 @@
-"""A source that may give other rows in each evaluation, evaluated once: its rows lie in files while a statement needs them.
+"""Evaluates a source that may give other rows in each evaluation only once: its rows are stored in files during the statement.
 
-MERGE joins its source twice, and a row on which the two evaluations disagree would be inserted although it is there. The files are
-written as everything that tasks write: by Arrow, under names of the attempt, beside the table's data, under the job's lease. A
-cache is no substitute, because Spark computes it again where an executor is lost. The files are deleted when the statement ends;
+MERGE joins its source twice, and a row on which the two evaluations disagree would be inserted although it exists. The files are
+written like all files of tasks: by Arrow, with names of the attempt, beside the table's data, under the job's lease. A
+cache is not sufficient, because Spark computes it again if an executor is lost. The files are deleted when the statement ends;
 those of a killed driver are left to the orphan job.
 """
 
@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StableSource:
-    """``rows`` are the same in every evaluation, as far as ``check`` raises nothing once they were read. ``size``: bytes of the
-    files that hold them, None where they were not staged."""
+    """``rows`` are the same in every evaluation, provided that ``check`` raises nothing after they were read. ``size``: bytes of
+    the files that contain them, None if they were not staged."""
 
     rows: DataFrame
     check: Callable[[], None]
@@ -46,9 +46,9 @@ class StableSource:
 
 @contextmanager
 def evaluated_once(run: SparkRun, rows: DataFrame, state: SourceState) -> Iterator[StableSource]:
-    """``rows`` themselves where they are repeatable, else what one evaluation of them gave.
+    """``rows`` themselves if they are repeatable, else the stored result of one evaluation.
 
-    Raises UnsupportedError for a column of a type that Iceberg does not have, and what evaluating the source raises.
+    Raises UnsupportedError for a column of a type that Iceberg does not have, and the errors of evaluating the source.
     """
     if state.is_repeatable():
         yield StableSource(rows, state.check_unchanged)
@@ -66,19 +66,19 @@ def evaluated_once(run: SparkRun, rows: DataFrame, state: SourceState) -> Iterat
 
 
 class _Columns:
-    """A source's columns by number, because their names need not differ, in forms that Iceberg files hold."""
+    """A source's columns by number, because their names may be equal, in forms that Iceberg files can store."""
 
     def __init__(self, rows: DataFrame) -> None:
         self._given = rows.schema.fields
         self._names = [f"c{i}" for i in range(len(self._given))]
         numbered = rows.toDF(*self._names)
         held = [spark.StructField(n, f.dataType) for n, f in zip(self._names, self._given, strict=True) if not _is_void(f)]
-        # A row is a row also where it has no column that could be held.
+        # A row counts even if none of its columns can be stored.
         self.rows = numbered.select(*[f.name for f in held], F.lit(True).alias("row"))
         self.schema = Schema(iceberg_struct(spark.StructType([*held, spark.StructField("row", spark.BooleanType())])))
 
     def read_back(self, run: SparkRun, changes: Changes) -> DataFrame:
-        """What was written, in the names and types of the source."""
+        """The written rows, with the names and types of the source."""
         context = ReadContext(table_schema=self.schema, projected=self.schema, schemas=(self.schema,))
         context = context.select([*self.schema.fields, POS])
         tasks = [FileScanTask(file, 1) for file in changes.files]
@@ -110,7 +110,7 @@ def _written(run: SparkRun, columns: _Columns, state: SourceState) -> Changes:
 
 
 def _nullable(type_: spark.DataType) -> spark.DataType:
-    """The type with nulls allowed at every level: Spark casts to no other what it read from files."""
+    """The type with nulls allowed at every level: Spark refuses other casts of rows read from files."""
     if isinstance(type_, spark.StructType):
         return spark.StructType([spark.StructField(f.name, _nullable(f.dataType), True, f.metadata) for f in type_.fields])
     if isinstance(type_, spark.ArrayType):

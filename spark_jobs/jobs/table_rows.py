@@ -1,4 +1,4 @@
-"""Rows of Iceberg tables that a job reads beside what it changes: a source table, or one that SQL text names."""
+"""Rows of Iceberg tables that a job reads besides the changed table: a source table, or one named in SQL text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_jobs.runners.spark_schema import refuse_nested_uuid
 
 
 def table_rows(session: SparkSession, table: Table, scan: Scan) -> DataFrame:
-    """Live rows of a snapshot, in the schema that it is read with. Raises RefError, UnsupportedError."""
+    """Live rows of a snapshot, in its read schema. Raises RefError, UnsupportedError."""
     planned = plan(table, scan)
     schema = planned.schema
     refuse_own_columns(schema)

@@ -1,8 +1,8 @@
-"""CSV and JSON sources as rows with the table's types, and what is wrong with each.
+"""CSV and JSON sources as rows with the table's types, and the problem of each bad row.
 
-Spark lists the files, tells the values of folder names, and reads lines (or whole files). Everything else is ``data.text``,
-with none of Spark's guesses. A first pass over the text finds out which columns there are (of CSV the first
-record of each file), the second one reads them."""
+Spark lists the files, gives the values of folder names, and reads lines (or whole files). ``data.text`` does everything else,
+without Spark's guesses. A first pass over the text finds the columns (for CSV in the first record of each file), the second one
+reads them."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ _SPARK_PLACE = spark.StructType([spark.StructField(name, spark.StringType()) for
 
 
 def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: bool = False) -> DataFrame:
-    """The records of a CSV or JSON source in the columns they have, typed as the table's, and ``CORRUPT_RECORD_COLUMN``;
+    """The records of a CSV or JSON source in the columns they have, with the table's types, and ``CORRUPT_RECORD_COLUMN``;
     with ``strict`` a bad record fails the read instead.
 
-    Raises OptionError for a reader option that is not supported, SchemaError for CSV by position with another number of columns
-    than the table's, DataError for a header that names a column twice, for a file that two paths lead to, for one whose compression
-    Hadoop does not read and for no file, UnsupportedError for a column of a type that Spark or the format does not have."""
+    Raises OptionError for an unsupported reader option, SchemaError for CSV by position with another number of columns
+    than the table's, DataError for a header that names a column twice, for a file that two paths lead to, for a compression that
+    Hadoop does not support and for no file, UnsupportedError for a column of a type that Spark or the format does not have."""
     options = text_options(source.format, source.options)
     lines = _lines(session, source, options)
     return (
@@ -74,7 +74,7 @@ def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Lines or files, as ``text_tasks`` takes them. ``folders``: the columns whose values are in names of folders."""
+    """Lines or files in the form for ``text_tasks``. ``folders``: the columns whose values are in folder names."""
 
     rows: DataFrame
     folders: list[str]
@@ -146,7 +146,7 @@ def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) 
     for answer in lines.answers(json_occurring(options, table, strict=strict)):
         found.merge(Occurring.from_json(answer))
     fields = source_fields(found, table, as_text=options.as_text)
-    if found.fields is None:  # no record says which columns there are
+    if found.fields is None:  # no record shows which columns there are
         fields = tuple(f for f in table.fields if not has_nested_keys(f.type))
     fields = tuple(f if f.name.lower() not in folders else NestedField(f.field_id, f.name, STRING) for f in fields)
     kept = [i for i, f in enumerate(fields) if f.name.lower() not in folders]
@@ -175,8 +175,8 @@ def _spark_columns(columns: list[tuple[str, IcebergType]], *, strict: bool) -> s
 
 
 def _read_as(type_: IcebergType, *, nested: bool = True) -> IcebergType:
-    """The type to read values with: those of Spark, in which a uuid is text and a fixed binary. CSV has no nested values: whoever
-    assigns the text says so."""
+    """The type for reading values: Spark's, in which a uuid is text and a fixed binary. CSV has no nested values: the later
+    assignment of the text reports that."""
     if str(type_) == "uuid":
         return STRING
     if isinstance(type_, FixedType):
@@ -194,5 +194,5 @@ def _read_as(type_: IcebergType, *, nested: bool = True) -> IcebergType:
 
 
 def _optional(f: NestedField) -> NestedField:
-    """Whoever assigns the values reports what is missing."""
+    """Optional, because the later assignment reports missing values."""
     return NestedField(f.field_id, f.name, _read_as(f.type), write_default=f.write_default)

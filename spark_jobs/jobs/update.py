@@ -18,7 +18,7 @@ from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 
 
 def update_changes(run: SparkRun, statement: Statement) -> RowChanges:
-    """The matching rows as they will be. Raises WhereError, OptionError, DataError for a value that does not fit."""
+    """The matching rows with their new values. Raises WhereError, OptionError, DataError for a value that does not fit."""
     assert run.job.change is not None
     work = StatementRows(run, statement)
     rows = work.rows_to_write().alias(TARGET)
@@ -26,7 +26,7 @@ def update_changes(run: SparkRun, statement: Statement) -> RowChanges:
     matched = matched.alias(TARGET)
     assigned = set_values(matched, work.schema, run.job.change.set, work.tables, evaluated_once=True)
     values = {f.name: F.col(quoted(f.name)) for f in work.schema.fields} | assigned
-    # Each value is evaluated once, by a projection of its own: it may be one that differs the next time.
+    # A separate projection evaluates each value once: it may differ in another evaluation.
     given = matched.select(FILE_COLUMN, POSITION_COLUMN, *work.row_ids, *[values[f.name].alias(f.name) for f in work.schema.fields])
     columns = assignments(given, work.schema, assigned)
     bad = bad_change([c.wrong for c in columns if c.wrong is not None], F.col(FILE_COLUMN), F.col(POSITION_COLUMN))

@@ -1,4 +1,4 @@
-"""The rows and deletes of an upsert on Spark: of each key of the source the row that counts."""
+"""The rows and deletes of an upsert on Spark: for each key of the source one row is used."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _DELETES, _ORDER, _OF_KEY, _RANK, _KEY, _NO_KEY = (
 )
 
 _NO_ORDER = "INVALID_ORDERING_TYPE"
-"""What Spark says of a column of maps, or of variants."""
+"""Spark's error conditions for a column of maps, or of variants."""
 
 
 def write_upserts(run: SparkRun, options: WriteOptions, keys: Sequence[NestedField], plan: KeyPlan) -> WrittenUpserts:
-    """Write the source's rows that count, and the deletes of their keys. Raises DataError for two source rows of one key that
-    ``order-by`` does not tell apart, and what reading the source raises."""
+    """Write the used rows of the source, and the deletes of their keys. Raises DataError for two source rows of one key that
+    ``order-by`` does not order, and the errors of reading the source."""
     with run.step("plan"):
         check_source(run, require_success_file=options.require_success_file)
         tables = SqlTables(run)
@@ -69,8 +69,8 @@ def write_upserts(run: SparkRun, options: WriteOptions, keys: Sequence[NestedFie
 
 
 def _deletes(rows: DataFrame, text: str | None) -> Column:
-    """Whether a row of the source only deletes its key. Raises WhereError like ``condition``; OptionError for one that does not
-    parse, or names what is not there."""
+    """Whether a row of the source only deletes its key. Raises WhereError like ``condition``; OptionError for text that does not
+    parse, or that names an unknown column."""
     if text is None:
         return F.lit(False)
     try:
@@ -82,7 +82,7 @@ def _deletes(rows: DataFrame, text: str | None) -> Column:
 
 
 def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptions, keys: Sequence[NestedField]) -> DataFrame:
-    """One row per key of the source, in the table's columns, with its change; two that cannot be told apart are marked bad.
+    """One row per key of the source, in the table's columns, with its change; two rows without an order are marked bad.
 
     Keys are compared as the table stores them: two texts of one uuid, or numbers that become one decimal, are one key.
     """
@@ -114,7 +114,7 @@ def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptio
 
 
 def _check_order(run: SparkRun, rows: DataFrame, name: str | None) -> None:
-    """Raise OptionError where rows of text are ordered by values of folder names that are text, too (see ``check_order``)."""
+    """Raise OptionError if rows of text are ordered by values of folder names that are text, too (see ``check_order``)."""
     source, own = run.job.source, {f.name.lower() for f in run.table.schema.fields}
     if source is None or name is None or source.format not in TEXT_FORMATS or name.lower() in own:
         return
@@ -123,8 +123,8 @@ def _check_order(run: SparkRun, rows: DataFrame, name: str | None) -> None:
 
 
 def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: Sequence[NestedField]) -> dict[str, Column]:
-    """The key columns as they are stored, and ``_NO_KEY``: what is wrong with a key that cannot be stored. Such a row is no other
-    row's rival: it would be dropped for it, or take its place."""
+    """The key columns as they are stored, and ``_NO_KEY``: the problem of a key that cannot be stored. Such a row is not compared
+    with other rows: it would be dropped for one of them, or replace it."""
     given = rows.drop(_DELETES, _ORDER, CORRUPT_RECORD_COLUMN, *options.source_only_columns)
     assigned = {column.field.field_id: column for column in assign_by_name(given, schema)}
     found, wrong = {}, []
@@ -148,7 +148,7 @@ def _checked(run: SparkRun, options: WriteOptions, rows: DataFrame, names: list[
     assigned = assign_by_name(source.drop(CORRUPT_RECORD_COLUMN), run.table.schema)
     lower = {n.lower() for n in names}
     of_keys = [c.wrong for c in assigned if c.wrong is not None and c.field.name.lower() in lower]
-    # A row that only deletes needs no more than its key.
+    # A row that only deletes needs only its key.
     others = [F.when(~F.col(_DELETES), c.wrong) for c in assigned if c.wrong is not None and c.field.name.lower() not in lower]
     reasons = [*of_keys, twice, *others]
     bad = bad_column(rows, source.columns, reasons, "")

@@ -1,6 +1,6 @@
-"""Write defaults of columns as Spark columns: what an INSERT that leaves a column out stores, and what ``DEFAULT`` stands for.
+"""Write defaults of columns as Spark columns: the value that an INSERT stores for a missing column, and the value of ``DEFAULT``.
 
-A default becomes a literal by way of its JSON single value, whose text Spark casts to the same value.
+A default is converted to a literal through its JSON single value, whose text Spark casts to the same value.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def is_default(text: str) -> bool:
 
 
 def write_default(f: NestedField) -> Column:
-    """The write default of a column, NULL where it has none; ``{}`` of a struct stands for its fields' write defaults. Raises
-    OptionError for one of a list or map."""
+    """The write default of a column, NULL if it has none; ``{}`` of a struct stands for its fields' write defaults. Raises
+    OptionError for a default of a list or map."""
     if f.write_default is MISSING:
         return F.lit(None)
     if isinstance(f.type, StructType):
@@ -43,7 +43,7 @@ def _part(parent: NestedField, f: NestedField) -> Column:
 
 
 def left_out(schema: Schema, given: Collection[str]) -> dict[str, Column]:
-    """Values of the columns that are not ``given`` (in any case) and have a write default."""
+    """Values of the columns that are not ``given`` (ignoring case) and have a write default."""
     named = {name.lower() for name in given}
     wanted = [f for f in schema.fields if f.name.lower() not in named and f.write_default is not MISSING]
     return {f.name: write_default(f) for f in wanted}

@@ -1,4 +1,4 @@
-"""What runs on executors: reading tasks, writing changes, rewriting groups.
+"""The code that runs on executors: reading tasks, writing changes, rewriting groups.
 
-Each function is given JSON and properties, never objects.
+Each function takes JSON and properties, never objects.
 """

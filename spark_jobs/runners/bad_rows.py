@@ -1,7 +1,7 @@
-"""What becomes of rows that do not fit (``BAD_COLUMN``): the first one fails the task, or all go to a file of the quarantine.
+"""Handles rows that do not fit (``BAD_COLUMN``): the first one fails the task, or all go to a file of the quarantine.
 
-A quarantine file is JSON lines: file, row, reason and record of each. It is the task attempt's own, named by ``file_names`` in a
-folder of the operation, so that a repeated attempt writes another one and a failed job's are found and deleted.
+A quarantine file is JSON lines: file, row, reason and record of each. It belongs to the task attempt and is named by ``file_names``
+in a folder of the operation, so that a repeated attempt writes another one and those of a failed job are found and deleted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _SHOWN = 300
 
 
 class BadChangeError(DataError):
-    """A row that a statement would make does not fit. ``place`` is the ``FILE_COLUMN`` of the table's row, which the driver can
-    name."""
+    """A new row of a statement does not fit. ``place`` is the ``FILE_COLUMN`` of the table's row, for which the driver knows the
+    file."""
 
     def __init__(self, place: str, message: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class BadChangeError(DataError):
 
 
 class BadRows:
-    """One task attempt's bad rows. ``folder`` None: there must be none."""
+    """One task attempt's bad rows. ``folder`` None: bad rows are not allowed."""
 
     def __init__(self, folder: str | None, io: FileIO, operation_id: str, task_id: str) -> None:
         self._folder, self._io = folder, io
@@ -42,7 +42,7 @@ class BadRows:
         self._output: BinaryIO | None = None
 
     def take_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """``batch`` without its bad rows. Raises DataError for the first one where there is no quarantine."""
+        """``batch`` without its bad rows. Raises DataError for the first one if there is no quarantine."""
         bad = batch.column(BAD_COLUMN)
         if bad.null_count == len(bad):
             return batch
@@ -68,7 +68,7 @@ class BadRows:
             self._created.created(self.location)
 
     def abort(self) -> None:
-        """Give the file up, complete or not."""
+        """Discard the file, complete or not."""
         if self._output is not None:
             discard_output(self._output)
         self._created.discard()

@@ -1,6 +1,6 @@
-"""Writing what a row operation changes: new rows into data files, changed positions into bitmaps, in one pass on the executors.
+"""Writes the changes of a row operation: new rows to data files, changed positions to bitmaps, in one pass on the executors.
 
-Each input row carries ``CHANGE_COLUMN``, what is to become of it, beside its place (``FILE_COLUMN``, ``POSITION_COLUMN``) and the
+Each input row carries ``CHANGE_COLUMN``, its change, besides its place (``FILE_COLUMN``, ``POSITION_COLUMN``) and the
 table's columns:
 
 =========  ========================  ==================
@@ -12,9 +12,9 @@ UPDATE     yes                       yes
 INSERT     no                        yes
 =========  ========================  ==================
 
-A row that does not fit the table (``BAD_COLUMN``) is none of these: see ``bad_rows``. With ``equality`` every row that is written
-or deleted is also a key of an equality delete: see ``upsert_keys``. A task answers with rows, not exceptions, so that the driver
-can raise the typed error and clean up what the other tasks staged.
+A row that does not fit the table (``BAD_COLUMN``) has none of these changes: see ``bad_rows``. With ``equality``, every row that is
+written or deleted is also a key of an equality delete: see ``upsert_keys``. A task answers with rows, not exceptions, so that the
+driver can raise the typed error and delete the files that the other tasks staged.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ Answer = tuple[str, str, bytes, int]
 
 @dataclass(slots=True)
 class Changes:
-    """What the executors wrote: ``files`` staged, positions to delete by ``FILE_COLUMN``, and how many rows stood for each kind.
+    """The results of the executors: staged ``files``, positions to delete by ``FILE_COLUMN``, and the number of rows of each kind.
 
-    ``seen`` counts every placed row before positions are merged: where it exceeds the distinct positions, one target row was
-    matched by several source rows.
+    ``seen`` counts every placed row before positions are merged: if it exceeds the number of distinct positions, several source
+    rows matched one target row.
     """
 
     files: list[DataFile] = field(default_factory=list)
@@ -75,12 +75,12 @@ class Changes:
     seen: int = 0
     equality_deletes: list[DataFile] = field(default_factory=list)
     quarantined: list[SkippedFile] = field(default_factory=list)
-    """Quarantine files, each with how many rows it holds and what is wrong with the first."""
+    """Quarantine files, each with its number of rows and the problem of the first."""
     rows_quarantined: int = 0
 
     @property
     def staged(self) -> list[str]:
-        """Every file that is to be deleted when there is no commit."""
+        """Every file that must be deleted if there is no commit."""
         return [*(f.file_path for f in (*self.files, *self.equality_deletes)), *(q.file_path for q in self.quarantined)]
 
     @property
@@ -111,18 +111,18 @@ def write_changes(
     is_repeatable: Callable[[], bool],
     check: Callable[[], None] = lambda: None,
 ) -> Changes:
-    """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
+    """Run ``rows`` and collect the results; without ``writes_rows`` they need not have the table's columns.
 
     A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``ROW_ID_COLUMN``; ``first_row_ids`` are
-    the files' by ``FILE_COLUMN``; ``path_of`` gives the path of the file of a ``FILE_COLUMN``, for errors; ``is_repeatable`` says
-    whether every evaluation of ``rows`` gives the same rows; ``check`` is called when all are written, and where that
-    failed; it raises where they must not be kept.
+    the files' by ``FILE_COLUMN``; ``path_of`` gives the path of the file of a ``FILE_COLUMN``, for errors; ``is_repeatable``
+    returns whether every evaluation of ``rows`` gives the same rows; ``check`` is called when all are written, and if writing
+    failed; it raises if the result must not be kept.
 
-    On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
-    count (retries, speculation) are deleted in any case. Rows of two evaluations are never mixed (``without_leftovers``).
+    After any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of discarded attempts
+    (retries, speculation) are deleted in any case. Rows of two evaluations are never mixed (``without_leftovers``).
     """
     task = Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality, first_row_ids)
-    # By number: PySpark would take the dot in a name for a field of a struct.
+    # By number: PySpark would treat a dot in a name as a field of a struct.
     numbered = rows.toDF(*[str(i) for i in range(len(rows.columns))])
     answers = numbered.mapInArrow(_writer(task, rows.columns), _ANSWER)
     return gathered_changes(rows.sparkSession, task, answers.collect, path_of, is_repeatable, check)
@@ -136,7 +136,7 @@ def gathered_changes(
     is_repeatable: Callable[[], bool] = lambda: True,
     check: Callable[[], None] = lambda: None,
 ) -> Changes:
-    """What the tasks that ``run`` starts answered, with what is promised by ``write_changes`` about errors and files."""
+    """The answers of the tasks that ``run`` starts, with the guarantees of ``write_changes`` about errors and files."""
     io, operation_id, quarantine = load_file_io(task.io_properties), task.operation_id, task.quarantine
     data_location = WriteContext.from_json(task.context).data_location
     places = [data_location] + ([f"{quarantine}/{operation_id}"] if quarantine else [])
@@ -154,8 +154,8 @@ def gathered_changes(
 
 @contextmanager
 def retryable_if_changed(check: Callable[[], None]) -> Iterator[None]:
-    """The error of the block, but where ``check`` raises RetryableError: a file that was changed while it is read may be gone, cut
-    off, or hold rows that do not fit, and the next run will read it as it is then."""
+    """The error of the block, unless ``check`` raises RetryableError: a file that changed while it was read may be gone, truncated,
+    or contain rows that do not fit; the next run reads it in its new state."""
     try:
         yield
     except Exception as e:
@@ -192,7 +192,7 @@ def _gathered(answers: Sequence[Answer], path_of: Callable[[str], str]) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What travels to the executors: values only."""
+    """The input of an executor: values only."""
 
     context: dict[str, Any]
     io_properties: dict[str, str]
@@ -215,7 +215,7 @@ def _writer(told: Task, names: list[str]) -> Callable[[Iterable[pa.RecordBatch]]
 
 
 def task_answers(told: Task, add_all: Callable[[TaskChanges], None]) -> list[Answer]:
-    """What a task attempt answers once ``add_all`` has given it its rows. A typed error is an answer too; after any error the
+    """The answer of a task attempt after ``add_all`` has passed it its rows. A typed error is an answer too; after any error the
     attempt's files are deleted."""
     begin_task()
     changes = TaskChanges(told)
@@ -246,7 +246,7 @@ def _answer_batch(answers: list[Answer]) -> pa.RecordBatch:
 
 
 def task_number() -> str:
-    """What names of files begin with: the number of the task among those of its stage."""
+    """The beginning of file names: the number of the task in its stage."""
     task = TaskContext.get()
     return f"{task.partitionId() if task else 0:05d}"
 
@@ -285,11 +285,11 @@ class TaskChanges:
             self._writer.write(columns if self._row_ids is None else self._row_ids.added_to(columns, written))
 
     def insert(self, batch: pa.RecordBatch) -> None:
-        """Rows to be written, in any columns and types that the writer takes."""
+        """Rows to write, in any columns and types that the writer accepts."""
         self._writer.write(batch)
 
     def encode_as(self, hints: EncodingHints | None) -> None:
-        """How files are encoded that are begun from now on."""
+        """The encodings of files that are started from now on."""
         self._writer.hints = hints
 
     def _place(self, kind: str, rows: pa.RecordBatch, *, counted: bool = True) -> None:

@@ -1,8 +1,8 @@
-"""Names of columns in Spark: any name in quotes, and those that jobs add beside a table's own.
+"""Names of columns in Spark: quoted names, and the names of columns that jobs add to a table's own.
 
-A column that a job adds must never take the place of one that a table or a source has: Spark would put the one over the other and
-say nothing. So the names of added columns begin with ``OWN``, and a table or source that uses such a name is refused. Names of
-Iceberg's metadata columns (``_pos``) are a table's to use: what the reader gives for them is asked for by field, not by name.
+A column that a job adds must never hide one of a table or a source: Spark would silently use one of the two. So the names of added
+columns begin with ``OWN``, and a table or source with such a name is refused. A table may use the names of
+Iceberg's metadata columns (``_pos``): the reader's metadata columns are requested by field, not by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from iceberg_ops.spec.schema import Schema
 
 OWN = "_iceberg_ops_"
 CORRUPT_RECORD_COLUMN = f"{OWN}corrupt_record"
-"""Of a row of text (CSV, JSON) its file, and of a bad record the reason and the record as the source has it: a struct."""
+"""For a row of text (CSV, JSON) its file, and for a bad record the reason and the record in the source: a struct."""
 
 
 def quoted(name: str) -> str:
@@ -23,7 +23,7 @@ def quoted(name: str) -> str:
 
 
 def refuse_own_columns(schema: Schema) -> None:
-    """Raise UnsupportedError for a table's column that is named like one that jobs add."""
+    """Raise UnsupportedError for a table's column with a name that jobs use for their own columns."""
     for f in schema.fields:
         if f.name.lower().startswith(OWN):
             raise UnsupportedError(
@@ -33,7 +33,7 @@ def refuse_own_columns(schema: Schema) -> None:
 
 
 def refuse_own_names(names: Iterable[str]) -> None:
-    """Raise UnsupportedError for a column of a source that is named like one that jobs add."""
+    """Raise UnsupportedError for a source's column with a name that jobs use for their own columns."""
     for name in names:
         if name.lower().startswith(OWN) and name != CORRUPT_RECORD_COLUMN:
             raise UnsupportedError(

@@ -1,8 +1,8 @@
-"""Copy-on-write: files with changed rows, written again without them by Arrow on the executors.
+"""Copy-on-write: Arrow rewrites files without the changed rows, on the executors.
 
-Rows that stay never become Spark rows: each task reads its files with the deletes already there, drops the positions that the
-statement matched, and writes what is left. What it read, dropped and wrote is counted, and the counts must add up before anything
-is committed.
+Unchanged rows never become Spark rows: each task reads its files with the existing deletes, drops the positions that the
+statement matched, and writes the remaining rows. The rows read, dropped and written are counted, and the counts must add up before
+anything is committed.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def rewrite_without(
     io_properties: Mapping[str, str],
     operation_id: str,
 ) -> list[DataFile]:
-    """New files with the rows of ``work``, beside those that the operation has staged.
+    """New files with the rows of ``work``, besides those that the operation has staged.
 
-    Raises VerificationError when rows kept plus rows dropped do not equal rows read. On any error, and of attempts that did not
-    count (retries, speculation), what was written here is deleted.
+    Raises VerificationError if rows kept plus rows dropped do not equal rows read. After any error, and for discarded attempts
+    (retries, speculation), the files written here are deleted.
     """
     if not work.matched:
         return []
@@ -78,7 +78,8 @@ def _paths(files: Sequence[DataFile]) -> list[str]:
 
 
 def _bins(work: CopyWork, spec: PartitionSpec, count: int) -> list[str]:
-    """The work of each task. A file is taken in where the fewest bytes of its partition are copied, so that it is no file more."""
+    """The work of each task. A staged file is added to the task with the fewest copied bytes of its partition, so it adds no
+    file."""
     bins = [part for part in spread(work.matched, count, lambda found: found[0].data_file.file_size_in_bytes) if part]
     loads = [sum(task.data_file.file_size_in_bytes for task, _ in part) for part in bins]
     new: list[list[DataFile]] = [[] for _ in bins]

@@ -1,8 +1,8 @@
-"""Positions of the rows that a statement only deletes, gathered by the driver as two numbers a row, with no Python task.
+"""Positions of the rows that a statement only deletes, collected by the driver as two numbers per row, without a Python task.
 
-A place is found by the CRC-32 of its ``FILE_COLUMN``, which Spark and Python compute alike, so that a path does not travel once for
-each row. The driver knows all places there can be. Where two of them have the same checksum, or more rows could match than it is to
-hold, ``changes`` finds the positions in tasks instead.
+A place is identified by the CRC-32 of its ``FILE_COLUMN``, which Spark and Python compute in the same way, so that the path is not
+sent for each row. The driver knows all possible places. If two of them have the same checksum, or if more rows could match than the
+driver should hold, ``changes`` finds the positions in tasks instead.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from spark_jobs.runners.staged_leftovers import without_leftovers
 from spark_jobs.runners.tagged_jobs import in_own_thread
 
 MOST_ROWS = 8 * 1024 * 1024
-"""How many rows may match at most: 128 MiB in the driver."""
+"""The most rows that may match: 128 MiB in the driver."""
 
 
 def matched_places(
     rows: DataFrame, places: Collection[str], io: FileIO, operation_id: str, is_repeatable: Callable[[], bool]
 ) -> dict[str, BitMap64] | None:
-    """Positions of ``rows`` by ``FILE_COLUMN``; ``places`` are all that ``FILE_COLUMN`` may be. None, with nothing read, where
-    their checksums do not tell them apart.
+    """Positions of ``rows`` by ``FILE_COLUMN``; ``places`` are all possible values of ``FILE_COLUMN``. None, with nothing read, if
+    their checksums are not distinct.
 
-    Nothing is staged: an attempt that Spark does not count leaves nothing behind. ``is_repeatable`` as in ``write_changes``.
+    Nothing is staged: a discarded attempt leaves nothing behind. ``is_repeatable`` as in ``write_changes``.
     """
     by_sum = {zlib.crc32(place.encode()): place for place in places}
     if len(by_sum) < len(places):

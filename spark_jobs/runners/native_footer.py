@@ -1,8 +1,8 @@
-"""Whether Spark's own Parquet reader reads a file's columns exactly as ours does, as far as the footer shows.
+"""Decides whether Spark's own Parquet reader reads a file's columns exactly like ours, as far as the footer shows.
 
-A footer fits where each column that is asked for has its field id, the wanted type, and a codec and encodings that Spark reads, or
-is missing and therefore NULL; where no two columns can be taken for each other; and where Spark does not move dates to another
-calendar. The rule upheld: in any doubt it does not fit.
+A footer fits if each requested column has its field id, the wanted type, and a codec and encodings that Spark supports, or
+is missing and therefore NULL; if no two columns can be confused; and if Spark does not convert dates from another calendar.
+The rule: in any doubt it does not fit.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from spark_jobs.runners.spark_schema import arrow_type
 
 _EXACT = frozenset({"boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"})
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"})
-"""Not LZ4: Arrow gives this name to two forms, of which Spark does not read one as every writer writes it."""
+"""Without LZ4: Arrow uses this name for two forms, one of which Spark does not read from every writer."""
 _DICTIONARY_OR_PLAIN = frozenset({"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE"})
 _ENCODINGS = {
     "INT32": _DICTIONARY_OR_PLAIN | {"DELTA_BINARY_PACKED"},
     "INT64": _DICTIONARY_OR_PLAIN | {"DELTA_BINARY_PACKED"},
     "BYTE_ARRAY": _DICTIONARY_OR_PLAIN | {"DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"},
 }
-"""By physical type; the others have ``_DICTIONARY_OR_PLAIN``."""
+"""By physical type; the other types have ``_DICTIONARY_OR_PLAIN``."""
 
 
 def is_exact(field: NestedField) -> bool:
-    """Whether Spark shows a column's values as our reader does. (None of these is nested.)"""
+    """Whether Spark returns a column's values like our reader. (None of these types is nested.)"""
     return isinstance(field.type, DecimalType) or getattr(field.type, "name", "") in _EXACT
 
 
 def requested_name(field: NestedField) -> str:
-    """The name under which Spark is asked for a column: no file has a column of this name (``footer_fits``)."""
+    """The name with which a column is requested from Spark: no file has a column with this name (``footer_fits``)."""
     return f"{OWN}{field.field_id}"
 
 
 def footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
-    """Whether Spark reads the columns of ``context``, each of which ``is_exact``, from a local Parquet file as ours does."""
+    """Whether Spark reads the columns of ``context``, each of which ``is_exact``, from a local Parquet file like ours."""
     try:
         footer = pq.read_metadata(path)
         columns = footer.schema.to_arrow_schema()
         encrypted = file_has_encrypted_columns(footer, path)
     except (OSError, pa.ArrowException, UnicodeDecodeError):
-        return False  # whatever is the matter with it, the other reader knows how to say it, or to read it all the same
+        return False  # whatever is wrong with it, the other reader can report it, or can still read the file
     found = _by_id(columns)
     wanted = (*lineage_fields(context.projected), *context.data_fields)
     if encrypted or found is None or not _names_are_apart(columns.names) or not calendar_is_kept(footer):
@@ -83,7 +83,7 @@ def _names_are_apart(names: Sequence[str]) -> bool:
 
 
 def _are_decoded(footer: pq.FileMetaData, columns: Sequence[pa.Field]) -> bool:
-    """Whether Spark has the codec and the encodings of ``columns``, which are not nested, in every row group."""
+    """Whether Spark supports the codec and the encodings of ``columns``, which are not nested, in every row group."""
     leaves = [footer.schema.column(i) for i in range(footer.num_columns)]
     times = Counter(leaf.path for leaf in leaves)
     places = {leaf.path: i for i, leaf in enumerate(leaves)}
@@ -106,7 +106,7 @@ def _has_plain_form(leaf: pq.ColumnSchema, type_: pa.DataType) -> bool:
 def _is_decoded(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> bool:
     encodings = set(chunk.encodings)
     if leaf.max_definition_level == 0 or "RLE" in encodings:
-        encodings.discard("BIT_PACKED")  # of levels that are not there
+        encodings.discard("BIT_PACKED")  # the encoding of levels that do not exist
     known = _ENCODINGS.get(leaf.physical_type, _DICTIONARY_OR_PLAIN)
     return chunk.compression in _CODECS and encodings <= known
 

@@ -1,17 +1,17 @@
-"""Live rows by Spark's own Parquet reader, for the files it reads exactly as the table format asks.
+"""Reads live rows with Spark's own Parquet reader, for files that it reads exactly as the table format requires.
 
 Spark's vectorised reader keeps rows inside the JVM, prunes columns and shares generated code with the condition, which is about
-twice as fast as handing it Arrow batches. It knows nothing of deletes, defaults, name mappings, promotion or partition values, so a
-file is read this way only where its footer shows that none of these matters (``native_footer``): it is Parquet without deletes,
-every column that is asked for has its field id and exactly the wanted type, or is missing and therefore NULL. Every other file is
-``reading``'s, and so is everything in doubt.
+twice as fast as passing Arrow batches to it. It does not support deletes, defaults, name mappings, promotion or partition values,
+so a file is read this way only if its footer shows that none of these matters (``native_footer``): it is Parquet without deletes,
+every requested column has its field id and exactly the wanted type, or is missing and therefore NULL. ``reading`` reads every other
+file, and every file in doubt.
 
-Spark finds a file's columns by field id, but decodes each as the type of the requested column that has its *name* (in any case),
-whatever that column's id is. So columns are requested under names that no file column has (``requested_name``), and then each is
-decoded as the type that the file itself gives it.
+Spark finds a file's columns by field id, but decodes each with the type of the requested column that has its *name* (ignoring
+case), whatever that column's id is. So columns are requested with names that no file column has (``requested_name``), and then each
+is decoded with its type in the file.
 
-Filters are not pushed into the Parquet reader (see ``spark_jobs.session``): statistics written by Arrow leave NaN out, which Spark
-holds to be the greatest value.
+Filters are not pushed into the Parquet reader (see ``spark_jobs.session``): statistics written by Arrow exclude NaN, which is
+the greatest value in Spark.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from spark_jobs.runners.native_footer import footer_fits, is_exact, requested_na
 from spark_jobs.runners.spark_schema import spark_schema
 
 _SAFE_PATH = re.compile(r"(?!.*/\.{1,2}/)/(?:[A-Za-z0-9._=-]+/)*[A-Za-z0-9][A-Za-z0-9._=-]*")
-"""Paths that Spark writes back as they are; it escapes other characters, takes ``/./`` and ``/../`` out, and hides files that
+"""Paths that Spark returns unchanged; it escapes other characters, removes ``/./`` and ``/../``, and hides files that
 begin with ``_`` or a dot."""
 _FOOTER_THREADS = 8
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -46,8 +46,8 @@ _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 def native_paths(tasks: Sequence[FileScanTask], context: ReadContext, io: FileIO) -> dict[int, str]:
     """Local paths of the tasks Spark's own reader may read, by their index in ``tasks``.
 
-    Opens the footer of every task that is not ruled out before. A file that is live several times is not read so: its rows would
-    say which file they are of, and not which entry.
+    Opens the footer of every task that is not excluded before. A file that is live several times is not read this way: its rows
+    would show their file, but not their entry.
     """
     if not all(is_exact(f) for f in context.data_fields):
         return {}
@@ -62,8 +62,8 @@ def native_paths(tasks: Sequence[FileScanTask], context: ReadContext, io: FileIO
 def native_rows(
     session: SparkSession, paths: Sequence[str], context: ReadContext, file: str, position: str, row_id: str
 ) -> DataFrame:
-    """The rows of ``paths`` in the data columns of ``context``, led by ``file`` (the path, see ``place_of``) and ``position``, then
-    by ``row_id`` where the context asks for row ids: NULL where the file does not hold it."""
+    """The rows of ``paths`` in the data columns of ``context``, preceded by ``file`` (the path, see ``place_of``), ``position``,
+    and ``row_id`` if the context requests row ids: NULL if the file does not store it."""
     lineage = lineage_fields(context.projected)
     fields = (*lineage, *context.data_fields)
     shape = spark_schema(Schema(StructType(fields)))
@@ -85,18 +85,18 @@ def native_rows(
 
 
 def place_of(path: str) -> str:
-    """What Spark shows as ``_metadata.file_path`` of a local path that ``native_paths`` gave."""
+    """Spark's value of ``_metadata.file_path`` for a local path from ``native_paths``."""
     return f"file:{path}"
 
 
 def plain_path(path: str | None) -> str | None:
-    """A local path, where Spark and Arrow name the same file by it."""
+    """A local path, if it names the same file for Spark and Arrow."""
     return path if path is not None and _SAFE_PATH.fullmatch(path) else None
 
 
 @contextmanager
 def _listed_here(session: SparkSession) -> Iterator[None]:
-    """Spark would list more than 32 paths by a job with one task for each; a look at known files here is far cheaper."""
+    """Spark would list more than 32 paths in a job with one task for each; checking known files here is far cheaper."""
     before = session.conf.get(_LISTING)
     session.conf.set(_LISTING, str(2**31 - 1))
     try:

@@ -1,12 +1,13 @@
 """Live rows of a table as a DataFrame, with the place of each.
 
-Files that Spark's own reader reads exactly are left to it (``native_scan``). The others are read by Arrow on the executors: each
-Spark partition holds the JSON of a few scan tasks; ``iceberg_ops.data`` reads them with their deletes applied, so schema evolution,
-every file format and every kind of delete are right by construction.
+Files that Spark's own reader reads exactly are left to it (``native_scan``). Arrow reads the others on the executors: each
+Spark partition contains the JSON of a few scan tasks; ``iceberg_ops.data`` reads them with their deletes applied, so schema
+evolution, every file format and every kind of delete are correct by construction.
 
-Two columns say where a row lives: ``FILE_COLUMN`` (text that ``task_places`` leads back to a task: its index in the plan, or the
-path where Spark read the file) and ``POSITION_COLUMN`` (row position in its data file). A third, ``ROW_ID_COLUMN``, is there where
-row ids are asked for (see ``row_ids``). None of them has a name that a table may have: ``_file`` and ``_pos`` may be its own.
+Two columns give the place of a row: ``FILE_COLUMN`` (text that ``task_places`` maps to a task: its index in the plan, or the
+path if Spark read the file) and ``POSITION_COLUMN`` (row position in its data file). If row ids are requested, there is a third,
+``ROW_ID_COLUMN`` (see ``row_ids``). No table can have a column with one of these names; ``_file`` and ``_pos`` may be a table's
+own.
 """
 
 from __future__ import annotations
@@ -47,11 +48,10 @@ def live_rows(
     context: ReadContext,
     io_properties: Mapping[str, str],
 ) -> DataFrame:
-    """The rows of ``tasks`` in the data columns of ``context``, led by ``FILE_COLUMN`` (text) and ``POSITION_COLUMN`` (long).
+    """The rows of ``tasks`` in the data columns of ``context``, preceded by ``FILE_COLUMN`` (text) and ``POSITION_COLUMN`` (long).
 
-    ``context`` must ask the reader for the field ``POS`` beside them; where it asks for ``ROW_ID`` as well, ``ROW_ID_COLUMN`` comes
-    third.
-    Rows that a task's residual rules out may or may not be among them.
+    ``context`` must also request the field ``POS``; if it requests ``ROW_ID`` as well, ``ROW_ID_COLUMN`` comes third.
+    Rows that a task's residual excludes may or may not be included.
     """
     native = native_paths(tasks, context, load_file_io(io_properties))
     others = [(i, task) for i, task in enumerate(tasks) if i not in native]
@@ -62,7 +62,7 @@ def live_rows(
 
 
 def task_places(tasks: Sequence[FileScanTask], io: FileIO) -> dict[str, int]:
-    """Index in ``tasks`` by what ``live_rows`` shows as ``FILE_COLUMN``."""
+    """Index in ``tasks`` by the ``FILE_COLUMN`` of ``live_rows``."""
     found = {str(i): i for i in range(len(tasks))}
     for i, task in enumerate(tasks):
         if (path := io.local_path(task.file_path)) is not None:
@@ -87,8 +87,8 @@ def _arrow_rows(
 
 
 def _bins(tasks: Sequence[tuple[int, FileScanTask]], slots: int) -> list[list[tuple[int, dict[str, Any]]]]:
-    """Spread tasks over Spark partitions, largest first: at least one per slot where there are that many, none over ~128 MB by
-    choice."""
+    """Distribute tasks over Spark partitions, largest first: at least one per slot if there are that many, none over ~128 MB if
+    possible."""
     total = sum(task.data_file.file_size_in_bytes for _, task in tasks)
     count = min(len(tasks), max(2 * slots, -(-total // _TASK_BYTES)))
     bins = spread(tasks, count, lambda found: found[1].data_file.file_size_in_bytes)

@@ -1,8 +1,8 @@
-"""File groups rewritten on Spark's executors.
+"""Rewrites file groups on Spark's executors.
 
 Each work is one JSON text; small works share a Spark task, so that a thousand tiny groups are not a thousand Spark jobs, and a
-large sort is done in two stages of tasks (``staged_sort``). Answers come back as they complete: the driver runs one small job per
-batch of works from a few threads, which is what ``iceberg_ops.actions`` needs for partial progress.
+large sort is done in two stages of tasks (``staged_sort``). Answers are returned as they complete: the driver runs one small job
+per batch of works from a few threads, which ``iceberg_ops.actions`` needs for partial progress.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spark_jobs.session import task_slots
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 _BATCH_BYTES = 32 * 1024 * 1024
-"""Works are batched up to this many input bytes: a Spark job costs about 0.1 s, which reading 32 MB outweighs."""
+"""Works are batched up to this many input bytes: a Spark job costs about 0.1 s, less than reading 32 MB."""
 
 
 class SparkRewriteRunner:
@@ -50,17 +50,17 @@ class SparkRewriteRunner:
         self._session = session
         self._told: Callable[[str, float], None] = lambda group_id, share: None
         self._running: set[str] = set()
-        """Tags of the Spark jobs that run."""
+        """Tags of the running Spark jobs."""
         self._has_lost_attempts = False
         self._is_over = False
-        """Nobody waits for the rest of the answers: what fails now was cancelled."""
+        """The caller waits for no more answers: a failure after that comes from cancelling."""
 
     def watch(self, told: Callable[[str, float], None]) -> None:
         """See ``WatchedRunner``."""
         self._told = told
 
     def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
-        """One answer per work, in completion order. Files of attempts that did not count are deleted after the last one."""
+        """One answer per work, in completion order. Files of discarded attempts are deleted after the last one."""
         self._has_lost_attempts = False
         kept: list[str] = []
         with spark_needed(self._session, "a rewrite on Spark"):
@@ -78,7 +78,7 @@ class SparkRewriteRunner:
         return task_slots(self._session)
 
     def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:
-        """See ``SpreadingRunner``: one Spark job per text, as many at once as there are slots."""
+        """See ``SpreadingRunner``: one Spark job per text, as many in parallel as there are slots."""
         try:
             with spark_needed(self._session, "tasks on Spark"):
                 for answers in self._in_threads([partial(self._run_all, stage, [text]) for text in texts]):
@@ -87,12 +87,12 @@ class SparkRewriteRunner:
             raise TerminalError(f"Spark gave a task up: {' '.join(str(e).split())[:500]}") from e
 
     def _in_threads(self, calls: Sequence[Callable[[], T]]) -> Iterator[T]:
-        """What the calls answer, as they complete; as many at once as there are task slots. Their Spark jobs have the properties of
-        the jobs of this thread (its pool, its group), and are cancelled where nobody waits for the rest of the answers."""
+        """The answers of the calls, as they complete; as many in parallel as there are task slots. Their Spark jobs have the
+        properties of this thread's jobs (its pool, its group), and are cancelled if the caller stops early."""
         self._is_over = False
         with ThreadPoolExecutor(task_slots(self._session), thread_name_prefix="rewrite") as threads:
-            # Each call has a copy of the properties: with one for all, a call's tag would be on the jobs of the others, and what
-            # cancels the jobs of one that failed would cancel theirs.
+            # Each call has a copy of the properties: with a shared one, a call's tag would be on the jobs of the others, and
+            # cancelling the jobs of a failed call would cancel theirs.
             pending = {threads.submit(inheritable_thread_target(self._session)(call)) for call in calls}
             try:
                 while pending:
@@ -108,8 +108,8 @@ class SparkRewriteRunner:
                 raise
 
     def _rewrite(self, batch: Sequence[GroupWork]) -> list[GroupResult | GroupFailure]:
-        """What became of each work. Where Spark gives the task of several works up, each is done in a task of its own: one of them
-        ended it, and the others are not to fail with it, or to be named in its place."""
+        """The result of each work. If Spark gives up the task of several works, each is done in a separate task: one of them
+        ended the task, and the others must not fail with it, or be blamed for it."""
         context = self._session.sparkContext
         try:
             if is_staged(batch[0]) and work_bytes(batch[0]) > _BATCH_BYTES:
@@ -152,7 +152,7 @@ class SparkRewriteRunner:
 
     @contextmanager
     def _tagged(self) -> Iterator[str]:
-        """Run Spark jobs under a tag, and note whether attempts were lost."""
+        """Run Spark jobs under a tag, and record whether attempts were lost."""
         with tagged(self._session) as tag:
             self._running.add(tag)
             try:
@@ -165,7 +165,7 @@ class SparkRewriteRunner:
 
 
 def _delete_leftovers(works: Sequence[GroupWork], keep: Sequence[str]) -> None:
-    """Delete the works' files but those that are answers."""
+    """Delete the works' files that are not in answers."""
     places = {(WriteContext.from_json(work.write).data_location, work.operation_id): work for work in works}
     for (location, operation_id), work in places.items():
         delete_leftovers(load_file_io(work.io_properties), location, operation_id, keep)
@@ -202,7 +202,7 @@ def _rewriting() -> Callable[[Iterable[str]], Iterator[str]]:
 
 
 def _said(error: Exception) -> str:
-    """What ended a task, on one line: of a Python traceback its end, otherwise what Spark says."""
+    """What ended a task, on one line: the last line of a Python traceback, otherwise Spark's message."""
     lines = str(error).splitlines()
     start = next((i + 1 for i, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), 0)
     raised = next((line for line in lines[start:] if line and not line.startswith(" ")), "") if start else ""

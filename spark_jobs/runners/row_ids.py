@@ -1,9 +1,9 @@
-"""Row ids of rows that a statement changes in a v3 table: kept, while their last change becomes the new snapshot's (spec: "Row
-Lineage"; as Iceberg Java's Spark runtime does).
+"""Row ids of rows that a statement changes in a v3 table: they are kept, while the last change becomes the new snapshot's (spec:
+"Row Lineage"; like Iceberg Java's Spark runtime).
 
-Between reading and writing a row carries ``ROW_ID_COLUMN``, the id that its file holds for it. Most files hold none, ids are then
-inherited: the file's first row id plus the row's position. Our reader fills those in; where Spark's own reader read the file, the
-writer does, from the first row ids of the files. A row that is new has neither, and is numbered by the commit.
+Between reading and writing a row carries ``ROW_ID_COLUMN``, the id that its file stores for it. Most files store none; then ids are
+inherited: the file's first row id plus the row's position. Our reader fills those in; if Spark's own reader read the file, the
+writer does, from the first row ids of the files. A new row has neither, and the commit numbers it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, ROW_ID_COLU
 
 
 class RowIds:
-    """``first`` is the first row id of data files by what ``FILE_COLUMN`` shows of them; rows of other files keep what they
+    """``first`` is the first row id of data files by their ``FILE_COLUMN``; rows of other files keep the ids that they
     carry."""
 
     def __init__(self, first: Mapping[str, int]) -> None:
@@ -27,7 +27,7 @@ class RowIds:
 
     def lineage_of(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """``_row_id`` and ``_last_updated_sequence_number`` of rows that carry ``FILE_COLUMN``, ``POSITION_COLUMN`` and
-        ``ROW_ID_COLUMN``. The second is null throughout: it is inherited from the commit."""
+        ``ROW_ID_COLUMN``. The second is always null: it is inherited from the commit."""
         first = self._first.take(pc.index_in(rows.column(FILE_COLUMN), value_set=self._files))
         inherited = pc.add(first, rows.column(POSITION_COLUMN))
         return [pc.coalesce(rows.column(ROW_ID_COLUMN), inherited), pa.nulls(rows.num_rows, pa.int64())]

@@ -1,4 +1,4 @@
-"""Scala's values that py4j hands out, as Python takes them."""
+"""Converts Scala values from py4j for Python."""
 
 from __future__ import annotations
 

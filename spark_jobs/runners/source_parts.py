@@ -1,6 +1,6 @@
-"""Parquet files written into a table without a row entering the JVM: executors read them by Arrow and write them by our writer.
+"""Writes Parquet files into a table without a row in the JVM: executors read them with Arrow and write them with our writer.
 
-What is written, answered, cleaned up and raised is ``changes``'; which files may be read this way is the job's to decide.
+``changes`` handles results, clean-up and errors; the job decides which files may be read this way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def write_parts(
     operation_id: str,
     check: Callable[[], None] = lambda: None,
 ) -> Changes:
-    """Write all rows of ``parts``. Errors, files and ``check`` are dealt with as in ``write_changes``; raises DataError for a file
+    """Write all rows of ``parts``. Errors, files and ``check`` are handled as in ``write_changes``; raises DataError for a file
     that cannot be read."""
     task = Task(context.to_json(), dict(io_properties), operation_id)
     tasks = [parts_to_json(found) for found in in_tasks(parts, task_slots(session))]

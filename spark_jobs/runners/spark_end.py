@@ -1,4 +1,4 @@
-"""Whether Spark is still there: a JVM that was killed, or a context that was stopped, fails every call in another way."""
+"""Detects that Spark has ended: after a killed JVM, or a stopped context, calls fail in many different ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iceberg_ops.errors import IcebergOpsError, RetryableError
 
 
 def has_ended(session: SparkSession) -> bool:
-    """Whether the session's JVM does not answer any more, or its context is stopped: whatever was raised after that says nothing
+    """Whether the session's JVM no longer answers, or its context is stopped: errors after that say nothing
     about the job."""
     try:
         return bool(session.sparkContext._jsc.sc().isStopped())
@@ -29,7 +29,7 @@ def ended_error(name: str) -> RetryableError:
 
 @contextmanager
 def spark_needed(session: SparkSession, name: str) -> Iterator[None]:
-    """Within, an exception that is not of the tree, and comes when Spark has ended, is a RetryableError about that."""
+    """Within this context, an exception outside the tree after Spark has ended becomes a RetryableError about that."""
     try:
         yield
     except IcebergOpsError:

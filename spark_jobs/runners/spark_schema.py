@@ -1,7 +1,7 @@
-"""Iceberg schemas as Spark schemas, and the few values that travel in another form.
+"""Converts Iceberg schemas to Spark schemas, and the few values that have another form in Spark.
 
-Rows cross between Spark and Arrow in Spark's own Arrow forms: uuid is text, fixed is binary, a timestamp without zone is
-TIMESTAMP_NTZ. Types Spark 4.1 has no exact form for are refused by name rather than read through a lossy one.
+Rows pass between Spark and Arrow in Spark's own Arrow forms: uuid is text, fixed is binary, a timestamp without zone is
+TIMESTAMP_NTZ. Types without an exact form in Spark 4.1 are refused by name rather than read through a lossy one.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _PLAIN: dict[str, spark.DataType] = {
 
 
 def spark_schema(schema: Schema) -> spark.StructType:
-    """The Spark schema of an Iceberg schema, every column nullable (Spark checks nothing; the job checks before writing).
+    """The Spark schema of an Iceberg schema, with every column nullable (Spark checks nothing; the job checks before writing).
 
-    Raises UnsupportedError for a type Spark has no exact form for, and for columns that Spark cannot tell apart.
+    Raises UnsupportedError for a type without an exact form in Spark, and for columns that Spark cannot distinguish.
     """
     for a, b in sorted(twins(schema.struct)):
         raise UnsupportedError(
@@ -87,7 +87,7 @@ def _type(type_: IcebergType, field: NestedField) -> spark.DataType:
 
 
 def to_spark(batch: pa.RecordBatch, schema: Schema) -> dict[int, pa.Array]:
-    """The columns of a batch as our reader gives it for ``schema``, by field id, in the Arrow forms Spark takes. (A table's column
+    """The columns of our reader's batch for ``schema``, by field id, in the Arrow forms for Spark. (A table's column
     may have the name of a metadata column.)"""
     return {f.field_id: _array_to_spark(column, f.type) for f, column in zip(schema.fields, batch.columns, strict=True)}
 
@@ -136,7 +136,7 @@ def arrow_type(type_: IcebergType) -> pa.DataType:
 
 
 def refuse_nested_uuid(schema: Schema) -> None:
-    """Raise UnsupportedError for a uuid or fixed inside a struct, list or map: Spark would hand it back as text or binary."""
+    """Raise UnsupportedError for a uuid or fixed inside a struct, list or map: Spark would return it as text or binary."""
     for field_id, f in schema.fields_by_id.items():
         nested = schema.parents[field_id] is not None
         if nested and (isinstance(f.type, FixedType) or getattr(f.type, "name", "") == "uuid"):
@@ -146,11 +146,11 @@ def refuse_nested_uuid(schema: Schema) -> None:
 
 
 def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """A batch as Spark gives it, without what only Spark holds otherwise (uuid as text, fixed as binary); the writer conforms the
+    """A batch from Spark, with Spark's own forms converted (uuid as text, fixed as binary); the writer conforms the
     rest.
 
-    Columns that the table does not have (places, changes) are left out. Raises DataError for text that is no uuid, and for a fixed
-    of another length.
+    Columns that the table does not have (places, changes) are left out. Raises DataError for text that is not a uuid, and for a
+    fixed of another length.
     """
     arrays, names = [], []
     for f in schema.fields:
@@ -207,7 +207,7 @@ _OF_SPARK: dict[type[spark.DataType], IcebergType] = {
 
 
 def iceberg_struct(struct: spark.StructType) -> StructType:
-    """A Spark schema as an Iceberg struct, every field optional, with ids that count from 1 and mean nothing.
+    """A Spark schema as an Iceberg struct, every field optional, with placeholder ids from 1.
 
     Raises UnsupportedError for a Spark type that Iceberg does not have (an interval, VOID).
     """

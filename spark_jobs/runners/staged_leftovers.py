@@ -1,12 +1,12 @@
-"""One evaluation of a plan by Spark, counted once: its answer, without files of attempts that did not count.
+"""One evaluation of a plan by Spark: its answer, without files of discarded attempts.
 
-No answer names the files of failed tasks, of lost speculative twins and of executors that died. Every staged file holds the
-operation's id in its name, so they are found by listing. That is done when a job fails or is interrupted, and when Spark ran
-attempts that it did not use; a job whose every task ran once is not listed for. A task that publishes a file even later (on an
+No answer names the files of failed tasks, of discarded speculative copies and of executors that died. Every staged file has the
+operation's id in its name, so they are found by listing. The listing is done if a job fails or is interrupted, and if Spark ran
+attempts that it did not use; a job whose every task ran once needs no listing. A task that publishes a file even later (on an
 executor that the driver has given up) leaves an orphan, because no answer names that file either.
 
-Where Spark lost results of one stage while the next one read them, it runs a part of the plan again. If the plan may give other
-rows each time (a LIMIT, a window without a total order), the answer then holds rows of two evaluations: it is thrown away, and the
+If Spark lost results of one stage while the next one read them, it runs a part of the plan again. If the plan may give other
+rows each time (a LIMIT, a window without a total order), the answer then contains rows of two evaluations: it is discarded, and the
 whole plan is evaluated again.
 """
 
@@ -29,7 +29,7 @@ from spark_jobs.runners.task_progress import watched_tasks
 
 log = logging.getLogger(__name__)
 _EVALUATIONS = 4
-"""As often as Spark itself tries a stage."""
+"""The same number as Spark's attempts for a stage."""
 _LOOKS, _BETWEEN_LOOKS_SECONDS = 30, 0.5
 T = TypeVar("T")
 
@@ -45,10 +45,10 @@ def without_leftovers(
     before: Collection[str] = (),
     is_repeatable: Callable[[], bool] = lambda: True,
 ) -> T:
-    """What ``work`` answers, which runs Spark jobs in this thread. Below ``locations`` the operation's files stay that its answer
-    has ``staged``, and those that were there ``before``; when it fails, only these.
+    """The answer of ``work``, which runs Spark jobs in this thread. Of the operation's files below ``locations``, those that its
+    answer has ``staged`` stay, and those that were there ``before``; if it fails, only the latter.
 
-    ``is_repeatable``: every evaluation gives the same rows. Raises RetryableError where it does not, and no evaluation came through
+    ``is_repeatable``: every evaluation gives the same rows. Raises RetryableError if it does not, and no evaluation completed
     in one piece.
     """
 
@@ -56,7 +56,7 @@ def without_leftovers(
         return sum(delete_leftovers(io, location, operation_id, [*before, *keep]) for location in locations)
 
     def clean_after_failure() -> None:
-        """A Python worker whose task was killed may write once more after the first look."""
+        """A Python worker whose task was killed may write once more after the first listing."""
         for _ in range(_LOOKS):
             if not clean(()):
                 return
@@ -91,12 +91,12 @@ def without_leftovers(
 
 
 def _may_be_of_two(session: SparkSession, tag: str, is_repeatable: Callable[[], bool]) -> bool:
-    """An error about rows (a key twice, say) may be one of rows of two evaluations."""
+    """An error about rows (for example a repeated key) may come from mixing rows of two evaluations."""
     return bool(tag) and attempts_of(session, tag).repeated and not is_repeatable()
 
 
 def delete_leftovers(io: FileIO, location: str, operation_id: str, keep: Collection[str]) -> int:
-    """Delete the operation's files below ``location`` but ``keep``; how many there were."""
+    """Delete the operation's files below ``location`` except ``keep``; returns their number."""
     kept, named = frozenset(keep), names_of(operation_id)
     gone = [f.location for f in io.list_prefix(location) if named.search(f.location) and f.location not in kept]
     if gone:

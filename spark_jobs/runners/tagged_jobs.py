@@ -1,8 +1,8 @@
-"""Spark jobs that are run under a tag, and what Spark did to run them: how often a stage ran, which attempts did not count.
+"""Runs Spark jobs under a tag, and finds out how Spark ran them: how often a stage ran, which attempts were discarded.
 
-A tag leaves the job group of the program's own thread as it is, and reaches the jobs that Spark starts itself for broadcasts,
-subqueries and the stages of an adaptive plan. What is asked here is asked of Spark's status store, after all events have reached
-it: a failed attempt is otherwise not yet known when the job that had it is done.
+A tag does not change the job group of the program's own thread, and reaches the jobs that Spark starts itself for broadcasts,
+subqueries and the stages of an adaptive plan. The information comes from Spark's status store, after all events have reached
+it: otherwise a failed attempt may not be known yet when its job is done.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _EVENTS_MS = 10_000
 _ENDING_SECONDS = 15.0
 """How long the tasks of a cancelled or finished job may take to end: Spark kills their Python workers after two seconds."""
 _WORKER_SECONDS = 1.0
-"""A Python worker goes on after its task has ended, until it next reads or writes what Spark no longer gives or takes."""
+"""A Python worker continues after its task has ended, until its next read or write fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """``lost``: attempts may have run that do not count, and left files. ``repeated``: a stage may have been run more than once
+    """``lost``: attempts that do not count may have run, and left files. ``repeated``: a stage may have been run more than once
     because results of an earlier stage were lost, so that a part of a plan was evaluated twice. ``running``: tasks that may not
     have ended."""
 
@@ -46,8 +46,8 @@ class Attempts:
 
 @contextmanager
 def tagged(session: SparkSession) -> Iterator[str]:
-    """Run Spark jobs of this thread under a tag of their own. When an exception ends the block they are cancelled, and the tasks
-    have ended before it goes on."""
+    """Run Spark jobs of this thread under a tag of their own. If an exception ends the block, they are cancelled, and it waits
+    until the tasks have ended."""
     context, tag = session.sparkContext, f"iceberg-ops-{uuid.uuid4()}"
     context.addJobTag(tag)
     try:
@@ -61,8 +61,8 @@ def tagged(session: SparkSession) -> Iterator[str]:
 
 
 def cancel(session: SparkSession, tag: str) -> None:
-    """Cancel a tag's jobs, and wait until their tasks have ended. A JVM that does not answer any more (Ctrl-C in a terminal ends it
-    as well) has none: that does not take the place of the error because of which they are cancelled."""
+    """Cancel a tag's jobs, and wait until their tasks have ended. A JVM that no longer answers (Ctrl-C in a terminal also ends it)
+    has no jobs: this does not replace the error for which they are cancelled."""
     with _unless_gone("its jobs have ended with it"):
         session.sparkContext.cancelJobsWithTag(tag)
         wait_for_tasks(session, tag)
@@ -78,8 +78,8 @@ def _unless_gone(meaning: str) -> Iterator[None]:
 
 
 def in_own_thread(session: SparkSession, call: Callable[[], T]) -> T:
-    """What ``call`` gives, done in a thread that has this one's tags and properties. For calls of PySpark that cannot be
-    interrupted: they wait for Spark to hand over rows that they do not read any more. An interrupt leaves such a thread to end with
+    """The result of ``call``, done in a thread with this thread's tags and properties. For calls of PySpark that cannot be
+    interrupted: they wait for Spark to pass rows that they no longer read. After an interrupt such a thread ends with
     its jobs."""
     answer: Future[T] = Future()
 
@@ -94,7 +94,7 @@ def in_own_thread(session: SparkSession, call: Callable[[], T]) -> T:
 
 
 def attempts_of(session: SparkSession, tag: str) -> Attempts:
-    """What is known of the jobs of a tag; what is not known counts as lost and as repeated."""
+    """The known attempts of the jobs of a tag; anything unknown counts as lost and as repeated."""
     scala: Any = session.sparkContext._jsc.sc()
     try:
         scala.listenerBus().waitUntilEmpty(_EVENTS_MS)
@@ -111,20 +111,20 @@ def attempts_of(session: SparkSession, tag: str) -> Attempts:
 
 
 def wait_for_tasks(session: SparkSession, tag: str) -> None:
-    """Until no task of the tag's jobs runs: a killed one may write for a moment after its stage is done."""
+    """Wait until no task of the tag's jobs runs: a killed one may write for a moment after its stage is done."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while attempts_of(session, tag).running and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
 def _speculates(session: SparkSession) -> bool:
-    # PySpark's getConf copies every setting, with a call of the JVM for each.
+    # PySpark's getConf copies every setting, with one call of the JVM for each.
     jvm: Any = session._jsparkSession
     return str(jvm.sparkContext().conf().get("spark.speculation", "false")).lower() == "true"
 
 
 def _stages(scala: Any, tag: str) -> Iterator[int | None]:
-    """Ids of the stages of a tag's jobs; None for a job that Spark has forgotten."""
+    """Ids of the stages of a tag's jobs; None for a job that Spark no longer records."""
     tracker = scala.statusTracker()
     for job_id in tracker.getJobIdsForTag(tag):
         found = tracker.getJobInfo(job_id)
@@ -135,7 +135,7 @@ def _stages(scala: Any, tag: str) -> Iterator[int | None]:
 
 
 def _attempts(session: SparkSession, stage_id: int) -> list[Any]:
-    """Every attempt at a stage, as Spark's status API describes it; none where Spark has forgotten it."""
+    """Every attempt at a stage, as Spark's status API describes it; empty if Spark no longer records it."""
     gateway: Any = session.sparkContext._gateway
     no_tasks, no_quantiles = gateway.jvm.java.util.ArrayList(), gateway.new_array(gateway.jvm.double, 0)
     store: Any = session.sparkContext._jsc.sc().statusStore()

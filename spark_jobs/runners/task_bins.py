@@ -1,4 +1,4 @@
-"""Work spread evenly over a number of Spark tasks."""
+"""Distributes work evenly over a number of Spark tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Work = TypeVar("Work")
 
 
 def spread(works: Iterable[Work], count: int, size: Callable[[Work], int]) -> list[list[Work]]:
-    """``count`` bins, filled largest first, each work into the one that holds least so far. ``size`` in bytes."""
+    """``count`` bins, filled largest first, each work into the bin with the smallest total so far. ``size`` in bytes."""
     bins: list[list[Work]] = [[] for _ in range(count)]
     loads = [0] * count
     for work in sorted(works, key=size, reverse=True):

@@ -1,8 +1,8 @@
-"""The Python process that a task runs in, rid of what PySpark spends on every task whatever it does.
+"""Avoids PySpark's fixed cost per task in the Python process of a task.
 
-Before each task a worker drops its import caches, for which Python reads the directories of all zip archives on its path again
-(pyspark.zip alone: 90 ms on Python 3.11), and after each it looks through all objects for cycles, those of every module loaded
-among them (20 ms). Neither is of use in a process whose modules are loaded once, so tasks here pay for it once.
+Before each task a worker drops its import caches, so Python reads the directories of all zip archives on its path again
+(pyspark.zip alone: 90 ms on Python 3.11). After each task it searches all objects for cycles, including those of every loaded
+module (20 ms). Neither is useful in a process whose modules are loaded once, so tasks here pay for it once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import pyarrow as pa
 
 
 def begin_task() -> None:
-    """Called first by every Python task: Arrow takes one thread, as Spark gives a task one core, and the next task starts fast."""
+    """Every Python task calls this first: Arrow uses one thread, because Spark gives a task one core, and the next task starts
+    fast."""
     pa.set_cpu_count(1)
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
-            # A cache: whoever imports from there finds the archive again, and its directory in zipimport's own cache.
+            # Only a cache: an import from there finds the archive again, and its directory in zipimport's own cache.
             sys.path_importer_cache.pop(path, None)
     if not gc.get_freeze_count():
         gc.freeze()

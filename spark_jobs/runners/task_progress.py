@@ -1,4 +1,4 @@
-"""How many tasks of the Spark jobs of a tag are done, told while the driver waits for them."""
+"""Reports how many tasks of the Spark jobs of a tag are done, while the driver waits for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOK_SECONDS = 1.0
 def watched_tasks(
     session: SparkSession, tag: str, told: Callable[[int, int], None], every: float = _LOOK_SECONDS
 ) -> Iterator[None]:
-    """Call ``told`` with the tasks that are done, and how many there are, of the jobs that run under ``tag`` meanwhile."""
+    """Call ``told`` with the finished tasks and the total, for the jobs that run under ``tag`` meanwhile."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -32,7 +32,7 @@ def watched_tasks(
 
 
 def tasks_of(session: SparkSession, tag: str) -> tuple[int, int]:
-    """Tasks that are done, and tasks in all, of the tag's jobs so far; stages that Spark has forgotten are left out."""
+    """Finished tasks, and all tasks, of the tag's jobs so far; stages that Spark no longer records are left out."""
     tracker = session.sparkContext.statusTracker()
     done = total = 0
     for job_id in session.sparkContext._jsc.sc().statusTracker().getJobIdsForTag(tag):

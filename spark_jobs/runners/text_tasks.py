@@ -1,7 +1,8 @@
 """Tasks that parse the text of a CSV or JSON source: Spark lists the files and cuts them into lines, ``data.text`` does the rest.
 
-Rows of the input are lines, or whole files: the bytes, the file's URL, where in it the part begins that Spark's task reads, and the
-values of folder names, which are text. The header of a CSV file is in its first part only, so tasks are told what it says.
+Rows of the input are lines, or whole files: the bytes, the file's URL, the offset in the file where the part of Spark's task
+begins, and the values of folder names, which are text. The header of a CSV file is only in its first part, so tasks get its
+content.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ Task = Callable[[Batches], Batches]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The rows that a task gives: of the parsed columns those at the places ``kept``, then the values of folder names with their
+    """The rows that a task returns: of the parsed columns those at the indexes ``kept``, then the values of folder names with their
     types, and last the struct of file, reason and record, unless ``strict``: then a bad record fails the task. ``columns``: all of
-    them as Spark takes them."""
+    them in the form for Spark."""
 
     kept: list[int]
     folders: list[IcebergType]
@@ -53,8 +54,8 @@ class Output:
 
 
 def csv_heads(options: CsvOptions) -> Task:
-    """Gives, for each file that begins in the task, its URL and the fields of the first record (None: the part of it that the task
-    reads has none), as JSON."""
+    """Returns, for each file that begins in the task, its URL and the fields of the first record (None: the part of it that the
+    task reads has none), as JSON."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
@@ -74,7 +75,7 @@ def csv_heads(options: CsvOptions) -> Task:
 
 
 def csv_guesses(options: CsvOptions, widths: Mapping[str, int], headless: frozenset[str]) -> Task:
-    """Gives the guessed types of the columns of each part of a file, as JSON. ``headless``: as ``csv_reader`` takes them."""
+    """Returns the guessed types of the columns of each part of a file, as JSON. ``headless``: as for ``csv_reader``."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
@@ -89,8 +90,8 @@ def csv_guesses(options: CsvOptions, widths: Mapping[str, int], headless: frozen
 def csv_reader(
     options: CsvOptions, shapes: Mapping[str, CsvShape] | CsvShape, output: Output, headless: frozenset[str] = frozenset()
 ) -> Task:
-    """Gives the rows of CSV. ``shapes``: by file, or one for all. ``headless``: files whose first part has no record, so that no
-    part of them may have one: its first would be the header."""
+    """Returns the rows of CSV. ``shapes``: by file, or one for all. ``headless``: files whose first part has no record, so that no
+    part of them may have one: its first record would be the header."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
@@ -104,7 +105,7 @@ def csv_reader(
 
 
 def json_occurring(options: JsonOptions, table: StructType, *, strict: bool) -> Task:
-    """Gives what occurs in the records, as JSON; ``table`` as ``json_rows.occurring`` takes it. With ``strict`` a text that is no
+    """Returns the fields in the records, as JSON; ``table`` as for ``json_rows.occurring``. With ``strict``, a text that is not a
     record fails the task."""
 
     def read(batches: Batches) -> Batches:
@@ -119,7 +120,7 @@ def json_occurring(options: JsonOptions, table: StructType, *, strict: bool) -> 
 
 
 def json_reader(options: JsonOptions, fields: StructType, output: Output) -> Task:
-    """Gives the rows of JSON."""
+    """Returns the rows of JSON."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
@@ -151,7 +152,7 @@ def _chunks(batches: Batches, options: TextOptions) -> Iterator[Chunk]:
 
 
 def _is_headless(options: CsvOptions, headless: frozenset[str], chunk: Chunk) -> bool:
-    """Whether it is of a file in ``headless``. Raises DataError for a record of one."""
+    """Whether the chunk belongs to a file in ``headless``. Raises DataError for a record in such a file."""
     if chunk.file not in headless:
         return False
     if first_fields(chunk, options) is not None:
@@ -163,16 +164,16 @@ def _is_headless(options: CsvOptions, headless: frozenset[str], chunk: Chunk) ->
 
 
 def _pass(_: BadRecord) -> None:
-    """The second pass says what becomes of it."""
+    """The second pass handles bad records."""
 
 
 def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) -> Batches:
-    """The rows as Spark takes them, with what is wrong with each."""
+    """The rows in the form for Spark, with the problem of each bad one."""
     rows, bad = len(parsed.lines), dict(parsed.bad)
     given = [parsed.columns[i] for i in output.kept]
     for type_, texts in zip(output.folders, chunk.folders, strict=True):
         name = output.columns.names[len(given)]
-        # Names of folders are written as tables write them, whatever the options say of the text.
+        # Folder names have the form that tables write, whatever the options say about the text.
         values, wrong = parse_texts(texts.take(pa.array(parsed.lines, pa.int64())).to_pylist(), type_, TextForms())
         given.append(values)
         for row, why in wrong.items():

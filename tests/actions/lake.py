@@ -1,7 +1,7 @@
-"""A table with real files in memory, and the few things writers do to it, for tests of actions.
+"""A table with real files in memory, and the few operations of writers on it, for tests of actions.
 
-Rows are (id, data, region) of ``tests.builders.SCHEMA``. Position and equality delete files are written here by hand, so that the
-package's own writers are not their own judge.
+Rows are (id, data, region) of ``tests.builders.SCHEMA``. This module writes position and equality delete files by hand, so that the
+package's own writers do not check themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A catalog on disk and row operations of lane local on its tables, for tests of these."""
+"""A catalog on disk and row operations of lane local on its tables, for tests of these operations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A program that rewrites a table in worker processes: python slow_workers.py FOLDER [stops]. Its workers write their files at
-once and then take their time; each leaves a note in FOLDER/notes, and something in its temporary folder. With ``stops`` the program
-is interrupted when it has the first answer, where it waits for no worker."""
+"""A program that rewrites a table in worker processes: python slow_workers.py FOLDER [stops]. Its workers write their files at once
+and then sleep; each leaves a note in FOLDER/notes, and a file in its temporary folder. With ``stops`` the program is interrupted
+when it has the first answer, while it waits for no worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots as a foreign engine would have committed them: with entries of its own in their summaries."""
+"""Snapshots as another engine would commit them: with its own entries in their summaries."""
 
 from __future__ import annotations
 

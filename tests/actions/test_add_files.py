@@ -1,4 +1,4 @@
-"""Parquet files that are there already become a table's: nothing is copied, the rows are right, what does not fit is refused."""
+"""Existing Parquet files become a table's: nothing is copied, the rows are correct, and files that do not fit are refused."""
 
 from __future__ import annotations
 

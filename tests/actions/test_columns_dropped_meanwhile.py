@@ -1,5 +1,5 @@
-"""Columns that were dropped before rows were copied, and what others do with them before the commit: delete by them with the older
-schema, or make that schema current again. No row comes back, and no value is lost."""
+"""Columns that were dropped before rows were copied. Before the commit other writers delete by them with the older schema, or make
+that schema current again. No row reappears, and no value is lost."""
 
 from __future__ import annotations
 

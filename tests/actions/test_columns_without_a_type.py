@@ -1,6 +1,6 @@
-"""A column of a Parquet file without any value may have no type (``null``), where a program does not know what it would hold.
+"""A Parquet column without any value may have the type ``null``, if the writing program does not know its type.
 
-It is a column of NULLs, whatever the table's is.
+Such a column is read as NULLs, whatever type the table's column has.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A compaction while another process keeps deleting rows of the same files: it is committed, every acknowledged delete is in force,
-no row is lost and none comes back."""
+"""A compaction while another process keeps deleting rows of the same files: the compaction is committed, every acknowledged delete
+is in force, no row is lost and none reappears."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row operation on a table without a snapshot takes every condition that it takes later."""
+"""A row operation on a table without a snapshot accepts the same conditions as on a table with rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report counts the rows and files that its run committed, and none of an evaluation that was refused."""
+"""A report counts the rows and files that its run committed, and none of a refused evaluation."""
 
 from __future__ import annotations
 

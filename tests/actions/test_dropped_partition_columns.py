@@ -1,5 +1,5 @@
-"""A partition column that was dropped: v1 keeps its field as void, and the table is written on; ``_partition`` and statistics tell
-the old field from another one of its name or id (PART-04, PART-12, STAT-05, STAT-06)."""
+"""A dropped partition column: v1 keeps its field as void, and the table can still be written; ``_partition`` and statistics
+distinguish the old field from another one with the same name or id (PART-04, PART-12, STAT-05, STAT-06)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that is ended between two calls to the store says what it has changed: by its code, and by its report."""
+"""A job that ends between two calls to the store reports its changes: by its error code, and by its report."""
 
 from __future__ import annotations
 

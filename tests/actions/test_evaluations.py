@@ -1,4 +1,4 @@
-"""A statement that is evaluated again reads under its lease, and one that is committed is not evaluated again."""
+"""A statement that is re-evaluated reads under its lease, and a committed statement is not re-evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job meets an expiry that takes the snapshot it has just loaded: that is no damage of the table."""
+"""An expiry removes the snapshot that a job has just loaded: the job must not report a damaged table."""
 
 from __future__ import annotations
 

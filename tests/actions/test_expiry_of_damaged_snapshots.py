@@ -1,4 +1,5 @@
-"""One damaged file ends no expiry: what it may refer to stays and is named, and all other files go."""
+"""One damaged file does not stop an expiry: the files that it may refer to stay and are reported, and all other files are
+deleted."""
 
 from __future__ import annotations
 

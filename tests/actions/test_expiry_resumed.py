@@ -1,4 +1,4 @@
-"""An expiry that finishes what an earlier one left behind says so; and on account of a damaged note or lease nothing is deleted."""
+"""An expiry that finishes the deletions of an earlier one reports it; a damaged note or lease causes no deletion."""
 
 from __future__ import annotations
 

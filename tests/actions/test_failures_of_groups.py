@@ -1,4 +1,4 @@
-"""What a job says where groups or commits of it failed: each failure by its own code, and none behind another."""
+"""The report of a job in which groups or commits failed: each failure has its own code, and none hides another."""
 
 from __future__ import annotations
 

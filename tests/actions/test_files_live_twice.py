@@ -1,5 +1,5 @@
-"""A file that is live twice (a folder imported twice, say) has its rows twice: whatever replaces files or deletes rows by position
-keeps both copies, or refuses, and never takes one for the other."""
+"""A file that is live twice (because a folder was imported twice, for example) has its rows twice: any job that replaces files or
+deletes rows by position keeps both copies, or refuses, and never confuses them."""
 
 from __future__ import annotations
 

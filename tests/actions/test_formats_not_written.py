@@ -1,4 +1,4 @@
-"""A job on a table whose files would have to be ORC is refused when it is planned, dry run included: nothing is read or written."""
+"""A job on a table whose files would have to be ORC is refused at planning, also in a dry run: nothing is read or written."""
 
 from __future__ import annotations
 

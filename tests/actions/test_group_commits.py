@@ -1,4 +1,4 @@
-"""The group-commit service by itself: groups whose work is done, and commits that end as a script says."""
+"""The group-commit service alone: groups whose work is done, and commits whose outcomes follow a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expiry, orphan removal and manifest rewrites, with files that are really there or really gone."""
+"""Expiry, orphan removal and manifest rewrites, with real files that exist or are really deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An import is one commit: wherever it dies there is no table or all of it, the folder is as it was, and a rerun finishes it."""
+"""An import is one commit: if it dies, there is no table or the whole table, the folder is unchanged, and a rerun finishes the
+import."""
 
 from __future__ import annotations
 

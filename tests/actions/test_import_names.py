@@ -1,4 +1,4 @@
-"""Names of imported files that carry no field ids: each stays the column's that it was written for."""
+"""Names of imported files without field ids: each name keeps the column that it was written for."""
 
 from __future__ import annotations
 

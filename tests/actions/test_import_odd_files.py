@@ -1,4 +1,5 @@
-"""Files of odd writers: what a footer, a folder or a field id says is recorded only where a reader of the file would trust it."""
+"""Files of unusual writers: information from a footer, a folder or a field id is recorded only if a reader of the file would trust
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows of an imported file hold: a file whose rows a reader of the table could not rely on is refused by name."""
+"""The rows of an imported file: a file whose rows a reader of the table could not rely on is refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports beside other imports, beside deletions, and beside zombies of themselves."""
+"""Imports beside other imports, beside deletions, and beside late attempts of the same import."""
 
 from __future__ import annotations
 

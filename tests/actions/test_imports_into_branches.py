@@ -1,4 +1,4 @@
-"""One folder and two branches: what ``check-duplicate-files`` refuses, and what is kept where it is false."""
+"""One folder and two branches: the imports that ``check-duplicate-files`` refuses, and the files that are kept if it is false."""
 
 from __future__ import annotations
 

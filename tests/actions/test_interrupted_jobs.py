@@ -1,4 +1,4 @@
-"""Ctrl-C after a part of a job was committed: the report names what is committed, and the interrupt stays one."""
+"""Ctrl-C after a part of a job was committed: the report names the commits, and the job still ends as interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while the report of a job is written: it says what is known of the job, as one before does."""
+"""Ctrl-C while the report of a job is written: the report has the same content as after an earlier Ctrl-C."""
 
 from __future__ import annotations
 

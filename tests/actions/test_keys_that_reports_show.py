@@ -1,4 +1,4 @@
-"""A run that was given no key makes one up and shows it in its report; whoever comes back with it does nothing twice."""
+"""A run without a key makes one up and shows it in its report; repeating the run with that key does no work twice."""
 
 from __future__ import annotations
 

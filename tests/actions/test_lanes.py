@@ -1,4 +1,4 @@
-"""Lane auto: Spark where there is a cluster and enough to read, this machine otherwise, and always a reason."""
+"""Lane auto: Spark if there is a cluster and enough to read, otherwise this machine, and always a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local lane: in this process or in others, the answers are the same, and a lost worker is an answer."""
+"""The local lane gives the same answers in this process and in worker processes, and a lost worker is an answer too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a source on lane local: all of them are read, whole, and none of the table's own."""
+"""The files of a source on lane local: all of them are read completely, and none of the table's own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""CSV and JSON on lane local: what its reader does beyond the rules of the text, which tests.generated and tests.data.text hold."""
+"""CSV and JSON on lane local: what the reader does beyond the rules of the text, which tests.generated and tests.data.text
+check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merge on lane local: each row meets the clause that SQL says, in every mode and format, and what is not certain is refused."""
+"""Merge on lane local: each row meets the clause that SQL defines, in every mode and format, and ambiguous cases are refused."""
 
 from __future__ import annotations
 

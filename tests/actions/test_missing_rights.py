@@ -1,4 +1,4 @@
-"""A job that may not list, read or write something, or cannot: the error names it, and is no internal one."""
+"""A job that has no right or no way to list, read or write a file: the error names the file, and is not INTERNAL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A live manifest names a partition spec that the metadata lacks (another engine's expiry beside a writer, a damaged file): every
-job that needs the spec says so."""
+"""A live manifest names a partition spec that the metadata lacks (because of another engine's expiry beside a writer, or a damaged
+file): every job that needs the spec reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of the table whose names differ only in case (another engine made them): the exact name says which one is meant."""
+"""Columns of the table whose names differ only in case (another engine made them): the exact name selects the column."""
 
 from __future__ import annotations
 

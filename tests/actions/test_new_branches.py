@@ -1,4 +1,4 @@
-"""A statement on a branch that is not there yet begins where its commit does: on main's head."""
+"""A statement on a branch that does not exist yet starts from main's head, as its commit does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orphans moved to a quarantine can be put back: the record says where each came from."""
+"""Orphans that were moved to a quarantine can be restored: the record shows the original location of each."""
 
 from __future__ import annotations
 

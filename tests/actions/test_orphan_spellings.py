@@ -1,4 +1,4 @@
-"""Orphan removal deletes no live file, however the table's locations are spelled; where it cannot tell, it deletes nothing."""
+"""Orphan removal deletes no live file, however the table's locations are spelled; if it cannot decide, it deletes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rewrite is told of other runs on its table, and goes on."""
+"""A rewrite reports other runs on its table, and continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dry run of a row operation: files counted, nothing read, nothing written, and what is wrongly said is refused."""
+"""The dry run of a row operation counts files, reads and writes nothing, and refuses an invalid statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that say how work is done, commit by commit and file by file, do what they say in every action that has them."""
+"""Options that control the work commit by commit and file by file have their effect in every action that accepts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Partition values that another writer's promotion changed: nothing is missed by them, also once the old schemas are gone."""
+"""Partition values that another writer's promotion changed: no row is missed because of them, even after the old schemas are
+gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that fit no table are in the quarantine once, however many runs with their run key there are."""
+"""Rows that do not fit the table are in the quarantine once, however many runs use the same run key."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A table that another engine has replaced (CREATE OR REPLACE TABLE) has columns with the ids of former ones, of other types: rows,
-equality deletes and partition values are read by the columns of the table that they were written to."""
+"""After another engine replaced a table (CREATE OR REPLACE TABLE), its columns have the ids of former ones with other types: rows,
+equality deletes and partition values are read by the columns that they were written for."""
 
 from __future__ import annotations
 

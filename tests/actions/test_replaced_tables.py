@@ -1,5 +1,5 @@
-"""What another engine has replaced (CREATE OR REPLACE TABLE) is read as it was, and goes when it expires: partition values of
-former snapshots have the types of former columns, of which the present ones have the ids."""
+"""After another engine replaced a table (CREATE OR REPLACE TABLE), the former state is read correctly and is deleted when it
+expires: partition values of former snapshots have the types of former columns, whose ids the present columns have."""
 
 from __future__ import annotations
 

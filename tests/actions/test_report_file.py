@@ -1,4 +1,4 @@
-"""Where reports go: files are replaced whole, devices and pipes are written to, secrets are not written."""
+"""Where reports are written: files are replaced as a whole, devices and pipes are written to, secrets are not written."""
 
 from __future__ import annotations
 

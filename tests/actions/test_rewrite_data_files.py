@@ -1,4 +1,4 @@
-"""Rewriting data files end to end: rows stay, files become fewer, deletes go, and reports say what happened."""
+"""Rewriting data files end to end: rows stay, files become fewer, deletes are removed, and reports describe the result."""
 
 from __future__ import annotations
 

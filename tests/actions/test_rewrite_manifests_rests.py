@@ -1,4 +1,4 @@
-"""What a rewrite of manifests has written is never due again, whatever the target size, the codec and the number of files."""
+"""The output of a manifest rewrite is never due again, whatever the target size, the codec and the number of files."""
 
 from __future__ import annotations
 

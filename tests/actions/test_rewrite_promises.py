@@ -1,4 +1,4 @@
-"""A rewrite of many small files writes what its plan promised, within a tenth, and the next run finds nothing to do."""
+"""A rewrite of many small files writes the planned output within a tenth, and the next run finds nothing to do."""
 
 from __future__ import annotations
 

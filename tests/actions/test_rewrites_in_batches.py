@@ -1,4 +1,4 @@
-"""Rewrites in several batches, among other processes of the same run key and catalogs that answer late."""
+"""Rewrites in several batches, beside other processes with the same run key and catalogs that answer late."""
 
 from __future__ import annotations
 

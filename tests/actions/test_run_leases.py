@@ -1,4 +1,4 @@
-"""A run holds its lease for as long as it works; where it ran out, the commit looks at its files first."""
+"""A run holds its lease as long as it works; if the lease expired, the commit checks its files first."""
 
 from __future__ import annotations
 

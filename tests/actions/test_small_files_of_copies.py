@@ -1,4 +1,4 @@
-"""Copy-on-write on lane local: the new rows of a statement go into the copies, so that it leaves no more files than it found."""
+"""Copy-on-write on lane local: the new rows of a statement are written into the copies, so it leaves no more files than before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of lane local that hold other values than the table's columns: refused, never converted to something else."""
+"""Sources of lane local with values of other types than the table's columns: refused, never silently converted."""
 
 from __future__ import annotations
 

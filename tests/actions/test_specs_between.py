@@ -1,4 +1,4 @@
-"""A partition spec that changes between planning and commit: no deleted row comes back, and no key is there twice."""
+"""A partition spec that changes between planning and commit: no deleted row reappears, and no key is duplicated."""
 
 from __future__ import annotations
 

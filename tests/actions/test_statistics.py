@@ -1,4 +1,4 @@
-"""Statistics say what is in the table, are registered with their snapshot, and other engines take the metadata."""
+"""Statistics agree with the table, are registered with their snapshot, and other engines accept the metadata."""
 
 from __future__ import annotations
 

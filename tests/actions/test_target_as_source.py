@@ -1,4 +1,4 @@
-"""A table is no source of itself, by whatever name or catalog it is loaded; other tables, and its other states, are."""
+"""A table cannot be its own source, by whatever name or catalog it is loaded; other tables, and its other states, can."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Text of a table's file that is no UTF-8 ends every job that would write it again with one error, which names file and column.
+"""Text in a table's file that is not UTF-8 fails every job that would write it again, with one error that names file and column.
 
-Spark stores ``CAST(binary AS STRING)`` as it is.
+Spark stores ``CAST(binary AS STRING)`` unchanged.
 """
 
 from __future__ import annotations

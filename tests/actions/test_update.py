@@ -1,4 +1,4 @@
-"""Update on lane local: the right rows get the right values, in every mode and format, and what is not certain is refused."""
+"""Update on lane local: the right rows get the right values, in every mode and format, and ambiguous cases are refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The table becomes v3 while a job writes deletes for v2. The job's input was right, so it is a conflict and no bad input; where it
-can write the deletes again, it does."""
+"""The table becomes v3 while a job writes deletes for v2. The job's input was valid, so this is a conflict and not bad input; if
+the job can write the deletes again, it does."""
 
 from __future__ import annotations
 

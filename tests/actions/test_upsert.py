@@ -1,4 +1,4 @@
-"""Upsert on lane local leaves exactly the last row of every key, whatever lay in the table, and says what it cannot do."""
+"""Upsert on lane local leaves exactly the last row of every key, whatever the table held, and refuses unsupported cases by name."""
 
 from __future__ import annotations
 

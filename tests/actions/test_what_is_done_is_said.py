@@ -1,7 +1,7 @@
-"""A job whose work is committed, or may be, never ends with an error that says that nothing was changed.
+"""A job whose work is committed, or may be, never ends with an error that claims that nothing was changed.
 
-The store fails at any one call after the swap, or at all of them: the job has then succeeded, or its error's code says that a part
-is done, or that the outcome is unknown."""
+The store fails at one call after the swap, or at all of them: either the job succeeds, or its error code shows that a part is done
+or that the outcome is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes of the local lane end with what they work for: a parent that is killed, a run that is interrupted."""
+"""Worker processes of the local lane end when their parent is killed or their run is interrupted."""
 
 from __future__ import annotations
 

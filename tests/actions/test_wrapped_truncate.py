@@ -1,4 +1,5 @@
-"""The least whole numbers under truncate: the partition value of their block wraps around, and depends on the width of the type."""
+"""The smallest whole numbers under truncate: the partition value of their block wraps around, and depends on the width of the
+type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What holds for a folder of DAG files: they load without a catalog, a table or an engine, are thin, and say who owns them and what
-they do."""
+"""Rules for a folder of DAG files: they load without a catalog, a table or an engine, are thin, and have an owner and a
+description."""
 
 from __future__ import annotations
 

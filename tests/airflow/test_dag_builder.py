@@ -1,4 +1,4 @@
-"""From a policy file to DAGs: one per schedule, steps in an order every list agrees with."""
+"""From a policy file to DAGs: one per schedule, with the steps in an order that is consistent with every table's list."""
 
 from __future__ import annotations
 

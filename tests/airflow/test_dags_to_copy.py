@@ -1,4 +1,4 @@
-"""The DAG files of the documentation: each is loaded as Airflow loads it, and its tasks are run, in order, on a real table."""
+"""The DAG files of the documentation: each is loaded as Airflow loads it, and its tasks run, in order, on a real table."""
 
 from __future__ import annotations
 

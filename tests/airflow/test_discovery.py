@@ -1,4 +1,4 @@
-"""Verdicts: what a policy wants done to which table, also nothing, because ..."""
+"""Verdicts: which work a policy wants on which table, or why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Job folders: one for each try, whatever the ids; the owner's alone; no secrets left in them; removed when they are old."""
+"""Job folders: one for each try, whatever the ids; readable only by the owner; without secrets afterwards; removed when they are
+old."""
 
 from __future__ import annotations
 

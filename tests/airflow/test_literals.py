@@ -1,4 +1,4 @@
-"""What a DAG file says wrongly in plain words is its import error."""
+"""A wrong literal in a DAG file is reported as its import error."""
 
 from __future__ import annotations
 

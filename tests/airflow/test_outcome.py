@@ -1,4 +1,4 @@
-"""A report is believed only if it is the job's own; anything else means that the job died."""
+"""A report is trusted only if it belongs to the job; otherwise the job died."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's processes end with the task, whatever ends it, and their files with secrets with them."""
+"""A task's processes end with the task, however it ends, and so do their files with secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Template fields mean what was written: numbers stay text, and a condition without a value never means every row."""
+"""Template fields keep their meaning: numbers stay text, and a condition without a value never means every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is tried again, and what is not."""
+"""Which failures are retried, and which are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default run key stands for the work: the same work has the same key, other work another."""
+"""The default run key identifies the work: the same work has the same key, other work another."""
 
 from __future__ import annotations
 

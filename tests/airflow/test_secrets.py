@@ -1,4 +1,4 @@
-"""A catalog's password is nowhere but in the connection: no error, log, report, file, process title or XCom has it, in any form."""
+"""A catalog's password is only in the connection: no error, log, report, file, process title or XCom contains it, in any form."""
 
 from __future__ import annotations
 

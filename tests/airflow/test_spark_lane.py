@@ -1,4 +1,4 @@
-"""A real spark-submit under a task: its settings with secrets, and how all of it ends with the task."""
+"""A real spark-submit under a task: its settings with secrets, and how all its processes end with the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of catalogs as people write it: what is wrong with its shape is told with the line, the path and the rule."""
+"""The catalogs file: errors in its structure are reported with the line, the path and the rule."""
 
 from __future__ import annotations
 

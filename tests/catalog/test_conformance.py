@@ -1,4 +1,5 @@
-"""What every catalog does. A new catalog is one more entry in ``CATALOGS``; the committer's part runs on misbehaving ones too."""
+"""The common behaviour of every catalog. A new catalog is one more entry in ``CATALOGS``; the committer's part also runs on
+misbehaving ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A table beside a copy of it in one catalog: a drop deletes what nobody else can need, or is refused, and says which."""
+"""A table beside a copy of it in one catalog: a drop deletes only files that the other does not need, or is refused, and reports
+which."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A drop in a filesystem catalog compares files and folders by what they are, however a location spells them or a link leads
-to them."""
+"""A drop in a filesystem catalog compares files and folders by identity, however a location spells them or a link leads to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A dropped table of a filesystem catalog stays dropped, and a new one of its name stays the only one, however late a writer is."""
+"""A dropped table of a filesystem catalog stays dropped, and a new table with its name stays the only one, however late a writer
+is."""
 
 from __future__ import annotations
 

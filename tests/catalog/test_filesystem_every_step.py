@@ -1,5 +1,5 @@
-"""A filesystem catalog where somebody else does all of their work between any two steps of storage of one call, and where the call
-dies there: drops, creations and commits in every order leave one table or none, and lose nothing that was acknowledged."""
+"""A filesystem catalog in which another process does all its work between any two storage steps of one call, and in which the call
+dies there: drops, creations and commits in every order leave one table or none, and no acknowledged commit is lost."""
 
 from __future__ import annotations
 

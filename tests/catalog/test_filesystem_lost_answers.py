@@ -1,4 +1,4 @@
-"""A filesystem catalog whose store fails at any step, with any error: what it reports agrees with the table."""
+"""A filesystem catalog whose store fails at any step, with any error: its reports agree with the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files stay live in the folders that a table had before: other tables' jobs, imports and drops leave them alone."""
+"""Files stay live in the former folders of a table: other tables' jobs, imports and drops leave them alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that one table imported where they lie are never another table's orphans."""
+"""Files that one table imported in place are never orphans of another table."""
 
 from __future__ import annotations
 

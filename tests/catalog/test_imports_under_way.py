@@ -1,4 +1,5 @@
-"""A table that is made around a folder while another one imports from it deletes none of the files, or the import is refused."""
+"""A table is created around a folder while another table imports from it: either the new table deletes none of the files, or the
+import is refused."""
 
 from __future__ import annotations
 

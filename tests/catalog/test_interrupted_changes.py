@@ -1,5 +1,5 @@
-"""An interrupt, or a lack of memory, while a table is created, registered, renamed or committed to directly: it is bare only as
-long as nothing was tried; from then on the outcome is unknown, and the message says how to find out."""
+"""An interrupt, or a lack of memory, while a table is created, registered, renamed or committed to directly: the interrupt is
+passed on unchanged only if nothing was tried; after that the outcome is unknown, and the message explains how to find out."""
 
 from __future__ import annotations
 

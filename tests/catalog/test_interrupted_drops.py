@@ -1,5 +1,5 @@
-"""An interrupt of a drop or a rename says what may have happened: nothing before the first change, and after it that the outcome
-is unknown, or that a part is done."""
+"""An interrupt of a drop or a rename reports the possible changes: none before the first change, and after it an unknown outcome or
+a partial change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A v1 table that got its uuid by a later commit is one table: its drop takes the versions from before as well."""
+"""A v1 table that got its uuid in a later commit is one table: its drop also deletes the earlier versions."""
 
 from __future__ import annotations
 

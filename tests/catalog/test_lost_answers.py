@@ -1,4 +1,5 @@
-"""Drops, renames and changes of namespaces whose answer is lost: done, or an unknown outcome, and never "nothing was changed"."""
+"""Drops, renames and changes of namespaces without an answer: they are done, or the outcome is unknown, but never "nothing was
+changed"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A table or namespace never leaves the folder that its name says, and an odd name is refused by a typed error where it is made."""
+"""A table or namespace never leaves the folder of its name, and an unusual name is refused with a typed error when it is
+created."""
 
 from __future__ import annotations
 

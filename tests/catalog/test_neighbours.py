@@ -1,4 +1,4 @@
-"""Orphan removal where locations of tables of one catalog lie in each other: another table's files are never taken for orphans."""
+"""Orphan removal with tables of one catalog in nested locations: another table's files are never treated as orphans."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Changes that a SQL database certainly did not make: it is locked, or nobody reached it. They say so, and are no unknown
-outcome."""
+"""Changes that a SQL database certainly did not make, because it is locked or cannot be reached: the error is definite, not an
+unknown outcome."""
 
 from __future__ import annotations
 

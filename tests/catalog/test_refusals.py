@@ -1,4 +1,4 @@
-"""What fails before anything is published was certainly not committed: a refusal, after which nothing is left behind."""
+"""A failure before anything is published is a definite refusal: nothing was committed, and no file is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that is registered while jobs of other tables delete around its files keeps them, and hinders nobody for long."""
+"""A table that is registered while jobs of other tables delete around its files keeps them, and blocks nobody for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dropped table of a filesystem catalog whose folder is restored from a backup: the error says how it comes back."""
+"""A dropped table of a filesystem catalog whose folder is restored from a backup: the error explains how to get the table back."""
 
 from __future__ import annotations
 

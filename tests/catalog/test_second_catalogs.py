@@ -1,4 +1,4 @@
-"""A table that a second catalog took in and goes on with: no job of the first deletes what the second one needs."""
+"""A second catalog registered a table and commits to it: no job of the first deletes files that the second one needs."""
 
 from __future__ import annotations
 

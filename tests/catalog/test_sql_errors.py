@@ -1,4 +1,4 @@
-"""What a SQL database's own errors leave: a statement that the server refused had no effect, and is no unknown outcome."""
+"""A statement that a SQL database refused had no effect, and is not an unknown outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a URI of a SQL catalog may be; no error shows it, because it may hold a password."""
+"""Valid URIs of a SQL catalog; no error shows the URI, because it may hold a password."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A table that is created with content in a filesystem catalog has its content, whoever makes and drops a table of its name
-meanwhile."""
+"""A table that is created with content in a filesystem catalog has its content, even if others create and drop a table with its
+name in the meantime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A commit whose metadata cannot be written, or cannot be read again, is refused before it is tried: nothing was committed, the
-outcome is known at once, and every later load reads the table as it was."""
+"""A commit whose metadata cannot be written, or cannot be read again, is refused before the swap: nothing was committed, the
+outcome is known at once, and every later load reads the previous state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table's uuid is a value: metadata files of one table may spell it in upper case and in lower case, and are one table's."""
+"""A table's uuid is a value: metadata files of one table may spell it in upper or lower case and still belong to one table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tables of a filesystem catalog that no namespace lists are neighbours like any other: no job on another table deletes their
-files, or imports them."""
+"""Tables of a filesystem catalog that no namespace lists are neighbours too: no job on another table deletes their files, or
+imports them."""
 
 from __future__ import annotations
 

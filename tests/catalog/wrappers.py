@@ -1,5 +1,5 @@
-"""Catalogs that misbehave in the ways real ones do. Each wraps a catalog and must pass the same conformance suite, or let the
-committer cope with it."""
+"""Catalogs that misbehave as real ones do. Each wraps a catalog and must pass the same conformance suite, or the committer must
+handle its behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command line over a catalog of its own."""
+"""A command line with its own catalog."""
 
 from __future__ import annotations
 

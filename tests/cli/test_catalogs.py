@@ -1,4 +1,4 @@
-"""ls, namespace, rename and drop, and what errors say about names that are nearly right."""
+"""ls, namespace, rename and drop, and the errors for names that are nearly right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check: what a missing or broken file affects, and where the table reads."""
+"""check: the snapshots that a missing or broken file affects, and the newest state that can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of a child, read until the child has ended."""
+"""The output of a child is read until the child has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns, types, terms and sort keys are read in Spark's words."""
+"""Columns, types, terms and sort keys are read in Spark's syntax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell offers after the Tab key."""
+"""Completions that a shell offers after the Tab key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEFAULT takes a literal that the column holds as it is written: DEFAULT-05, DEFAULT-10."""
+"""DEFAULT accepts a literal that the column holds exactly: DEFAULT-05, DEFAULT-10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is given on the command line is a value: not blank, not given twice, text, and a number that the format has room for."""
+"""Command line arguments must be values: not blank, not given twice, valid text, and numbers that the format can hold."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The main commands print what the files of ``golden`` show: a change of a screen is seen in review.
+"""The main commands print the screens in ``golden``, so a change of a screen is visible in review.
 
-``ICEBERG_OPS_GOLDEN=write`` writes the files instead. What differs from run to run is made the same before a table is laid out.
+``ICEBERG_OPS_GOLDEN=write`` writes the files instead. Values that differ from run to run are normalized before a table is laid out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a command writes to standard error has no secret of a location: not its error, its log lines, its tracebacks."""
+"""The standard error of a command shows no secret of a location: not in its error, its log lines, its tracebacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that read no row load no Arrow, no engine and no host: they answer in the time that Python takes to start."""
+"""Commands that read no row load no Arrow, no engine and no host: they answer as fast as Python starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output and error that are full, closed or not UTF-8 change nothing about what a command did."""
+"""Standard output and error that are full, closed or not UTF-8 do not change the work of a command."""
 
 from __future__ import annotations
 

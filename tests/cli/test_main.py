@@ -1,4 +1,4 @@
-"""What every call of the command line keeps to: one line for an error, the exit code, a light start."""
+"""Rules for every call of the command line: one line for an error, the exit code, a fast start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``plan``, ``run``, ``health`` and ``policy`` as on-call scripts see them: output, exit code, one line of error."""
+"""``plan``, ``run``, ``health`` and ``policy`` as on-call scripts use them: output, exit code, one line of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where there is no terminal, long work leaves a line on standard error now and then, and standard output is the report's."""
+"""Without a terminal, long work writes a progress line to standard error now and then, and standard output holds only the
+report."""
 
 from __future__ import annotations
 

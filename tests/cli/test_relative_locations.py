@@ -1,4 +1,4 @@
-"""A location that is recorded means the same in every working folder, whatever the relative path looks like that it came from."""
+"""A recorded location has the same meaning in every working folder, whatever the relative path that it came from looks like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``append``, ``overwrite``, ``delete`` without Spark, ``publish``, and how the others are said."""
+"""``append``, ``overwrite``, ``delete`` without Spark, ``publish``, and the job specs of the other row commands."""
 
 from __future__ import annotations
 

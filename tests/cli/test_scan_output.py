@@ -1,4 +1,4 @@
-"""``scan -o FILE`` and ``--report FILE``: the file is whole or as it was before, and never one of the table."""
+"""``scan -o FILE`` and ``--report FILE``: the file is complete or unchanged, and never a file of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--lane spark``: however spark-submit ends, the command ends with an exit code and a line of its own, and Spark ends with it."""
+"""``--lane spark``: however spark-submit ends, the command ends with its own exit code and line, and Spark ends with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader that goes away changes nothing about how a command ends; other broken pipes are errors."""
+"""A reader that stops early does not change how a command ends; other broken pipes are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tables on terminals of several widths: ids, times and numbers are whole, columns give way, and those that do are named."""
+"""Tables on terminals of several widths: ids, times and numbers are shown whole, other columns are dropped or shortened and then
+named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that undo a command are run as they are printed, whatever the names; a refused statement leaves its report."""
+"""Printed undo lines can be run unchanged, whatever the names; a refused statement leaves its report."""
 
 from __future__ import annotations
 

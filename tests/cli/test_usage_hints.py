@@ -1,4 +1,4 @@
-"""A usage error says where the command takes what was given elsewhere, and people are told the next step."""
+"""A usage error shows where the command accepts the argument that was given elsewhere, and users see the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table that the cases after Iceberg Java's tests begin with, and what they look at."""
+"""The initial table of the cases from Iceberg Java's tests, and their checks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Conflicts and near misses, by name: what was there, what an operation wanted, what others did meanwhile.
+"""Conflicts and near misses, by name: the initial state, the operation, and the commits of others in the meantime.
 
-``SCENARIOS`` is run as it is (``test_conflicts``), and again with each validation switched off, when something must go wrong
+``SCENARIOS`` runs unchanged (``test_conflicts``), and again with each validation switched off, which must make a test fail
 (``test_every_validation_matters``).
 """
 

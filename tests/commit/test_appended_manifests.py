@@ -1,4 +1,4 @@
-"""Manifests appended as they are (Java: TestFastAppend, TestMergeAppend, the appendManifest cases)."""
+"""Manifests that are appended unchanged (Java: TestFastAppend, TestMergeAppend, the appendManifest cases)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals that no scenario of conflicts meets: each is missed when it is taken out (``torture/test_every_check_matters``)."""
+"""Refusals that no conflict scenario covers: a test fails when one of them is removed (``torture/test_every_check_matters``)."""
 
 from __future__ import annotations
 

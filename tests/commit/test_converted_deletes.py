@@ -1,4 +1,4 @@
-"""A compaction must not bring back rows whose equality delete was turned into deletes by position while it ran."""
+"""A compaction must not bring back rows whose equality delete was converted to deletes by position while it ran."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A process that dies at any step of a commit: the table is readable, the operation is wholly there or not at all, and a rerun with
-the same run key finishes it once; what a dead expiry left is deleted by the next one."""
+"""A process that dies at any step of a commit: the table is readable, the operation is complete or absent, and a rerun with the
+same run key finishes it once; the next expiry deletes the files of a dead one."""
 
 from __future__ import annotations
 

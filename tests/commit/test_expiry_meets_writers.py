@@ -1,5 +1,5 @@
-"""An expiry and another commit that come between each other's look at the table and swap. Whatever comes first, nobody is left with
-a snapshot whose partition spec or schema is gone, and what is committed about retention holds from then on."""
+"""An expiry and another commit, each between the other's refresh and swap. Whichever comes first, no snapshot loses its partition
+spec or schema, and committed retention settings take effect from then on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Once a swap was tried, nothing of it is deleted while it is, or may still come, into the table: whatever exception ends the
-attempt."""
+"""Once a swap was tried, none of its files is deleted while the swap has taken effect or may still do so, whatever exception ends
+the attempt."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Writers planned on older states of the table and committed in any order, against a plain model of rows.
 
-Every writer plans on the table it saw, then others commit, also in the middle of its own commit. After every step every reader of
-every retained snapshot sees exactly the rows the model had then; in the end no file is leaked and none that is live is gone. A
-failing seed is in the test's name.
+Every writer plans on its state of the table, then others commit, also in the middle of its own commit. After every step every
+reader of every retained snapshot sees exactly the rows that the model had then; in the end no file is leaked and no live file is
+gone. A failing seed is in the test's name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An expiry that ends in the middle says whether something has expired, and the next one deletes the files."""
+"""An expiry that ends in the middle reports whether anything expired, and the next one deletes the files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Cases of Iceberg Java's own tests of overwrites, rewrites, replaced partitions and deletes of files that need more than a
-conflict: what is in the table afterwards, entry by entry.
+conflict: the table's content afterwards, entry by entry.
 
-Which Java case each belongs to stands in docs/conformance-commits.md.
+docs/conformance-commits.md lists the Java case of each.
 """
 
 from __future__ import annotations

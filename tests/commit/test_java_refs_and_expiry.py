@@ -1,6 +1,6 @@
-"""Cases of Iceberg Java's own tests of refs, picks, transactions, expiry and merging appends that are held nowhere else.
+"""Cases of Iceberg Java's own tests of refs, picks, transactions, expiry and merging appends that no other test covers.
 
-Which Java case each belongs to stands in docs/conformance-commits.md.
+docs/conformance-commits.md lists the Java case of each.
 """
 
 from __future__ import annotations

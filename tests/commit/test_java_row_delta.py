@@ -1,6 +1,6 @@
-"""Cases of Iceberg Java's own tests of row deltas that need more than a conflict: what is in the table afterwards, entry by entry.
+"""Cases of Iceberg Java's own tests of row deltas that need more than a conflict: the table's content afterwards, entry by entry.
 
-Which Java case each belongs to stands in docs/conformance-commits.md.
+docs/conformance-commits.md lists the Java case of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A swap without an answer: where it is looked for, and for how long."""
+"""A swap without an answer: where and for how long the committer checks its outcome."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a commit builds on may be gone when it takes effect: expired, rolled back, removed. Each case was lost rows or a branch
-whose files were deleted before it was refused or done again."""
+"""The base of a commit may be gone when the commit takes effect: expired, rolled back, removed. Each case lost rows, or a branch
+whose files were deleted, before it was refused or retried."""
 
 from __future__ import annotations
 

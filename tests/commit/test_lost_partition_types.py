@@ -1,5 +1,5 @@
-"""A partition field whose source column is in no schema any more: Iceberg Java's expiry keeps the schemas of the snapshots that are
-left, and every spec in use. What such a partition's files are is still read; no writer may lose which partition they are of."""
+"""A partition field whose source column is in no schema any more: Iceberg Java's expiry keeps only the schemas of the remaining
+snapshots, and every spec in use. The files of such a partition can still be read; no writer may lose their partition."""
 
 from __future__ import annotations
 

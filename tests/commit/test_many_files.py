@@ -1,4 +1,5 @@
-"""Removing files of manifests that are written again as whole columns, on threads: the table is what entry by entry gives."""
+"""Removing files from manifests that are rewritten as whole columns, on threads: the result equals that of rewriting entry by
+entry."""
 
 from __future__ import annotations
 

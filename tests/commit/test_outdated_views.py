@@ -1,5 +1,5 @@
-"""A job that loaded the table, and an expiry of someone else that deletes files before it looks into them: nothing is wrong with
-the table, so the job loads it again. A file that is missing from the table as it is now is an error."""
+"""A job loaded the table, and another process's expiry deletes files before the job reads them: the table is intact, so the job
+loads it again. A file that is missing from the current table is an error."""
 
 from __future__ import annotations
 

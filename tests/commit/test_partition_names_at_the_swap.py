@@ -1,5 +1,5 @@
-"""A column and a partition field of one name, made by two commits at the same time: the later one is a conflict, whichever of
-the two comes first to the swap. Iceberg Java would not load the table."""
+"""A column and a partition field with one name, added by two commits at the same time: the later commit is a conflict, whichever of
+the two swaps first. Iceberg Java would not load the table."""
 
 from __future__ import annotations
 

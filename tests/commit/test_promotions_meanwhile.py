@@ -1,5 +1,5 @@
-"""A promotion that was worked out before another commit made a partition field of its column: refused where it would change that
-field's values, whichever of the two comes first to the swap."""
+"""A promotion that was computed before another commit added a partition field of its column: it is refused if it would change that
+field's values, whichever of the two swaps first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties whose next value is worked out from the one before: of two changes at once, neither is lost."""
+"""Properties whose next value is computed from the previous one: of two changes at the same time, neither is lost."""
 
 from __future__ import annotations
 

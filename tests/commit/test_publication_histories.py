@@ -1,6 +1,6 @@
-"""Drawn histories of staging, picking, moving and expiring: nothing is on a branch twice, and no run key is forgotten.
+"""Generated histories of staging, picking, moving and expiring: no change is on a branch twice, and no run key is forgotten.
 
-What is drawn are numbers; each step makes the most of them that the table allows at that moment."""
+Only numbers are drawn; each step maps them to the operations that the table allows at that moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A WAP id is published once on a branch, whatever an expiry takes away of what says that it was."""
+"""A WAP id is published once on a branch, whatever evidence of the publication an expiry removes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rewrite swaps right after a delete that was due, and waits for none that is not."""
+"""A rewrite swaps right after an expected delete, and waits for no unexpected one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Another engine replaces a table (CREATE OR REPLACE TABLE): its uuid stays, a column has the id of the former one of its name,
-whatever their types, and main begins again. Nothing that was written for the former columns gets into it."""
+"""Another engine replaces a table (CREATE OR REPLACE TABLE): its uuid stays, a column has the id of the former one with the same
+name, whatever their types, and main begins again. No file that was written for the former columns is committed to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commits leave behind, requirement by requirement: GEN-09, MANIFEST-51, MANIFEST-58, SNAP-22..25, SEQ-01, LINEAGE-09,
+"""The results of commits, requirement by requirement: GEN-09, MANIFEST-51, MANIFEST-58, SNAP-22..25, SEQ-01, LINEAGE-09,
 LINEAGE-14, DEL-EQ-07, REFS-08, UPG-01..03, COMMIT-11, COMMIT-13, META-31, REST-06."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a branch is told to keep is kept, whatever is committed to the branch at the same moment."""
+"""A branch's retention setting holds, even for commits to the branch at the same moment."""
 
 from __future__ import annotations
 

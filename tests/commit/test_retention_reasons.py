@@ -1,4 +1,4 @@
-"""An expiry says of each snapshot that stays which rule keeps it."""
+"""An expiry reports for each kept snapshot the rule that keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two writers, one data file, one vector: the union of both, or for an update a conflict about the very row."""
+"""Two writers, one data file, one vector: the union of both, or for an update a conflict on the same row."""
 
 from __future__ import annotations
 

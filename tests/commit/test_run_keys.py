@@ -1,4 +1,4 @@
-"""A run key stands for one piece of work: an action on a branch, staged or not. It is remembered for long, and never for undone
+"""A run key identifies one piece of work: an action on a branch, staged or not. It is remembered for long, but never for undone
 work."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A slow committer among fast appenders is not starved: only its first attempt costs what its size costs.
+"""A slow committer among fast appenders is not starved: only its first attempt takes time in proportion to its size.
 
-Time is counted, not measured: every file read or written by the slow committer takes ``FILE_SECONDS`` of a clock by which another
-process appends every ``PERIOD`` seconds, also while the slow one is between its look at the table and its swap.
+Time is counted, not measured: every file that the slow committer reads or writes takes ``FILE_SECONDS`` of a clock. Another process
+appends every ``PERIOD`` seconds of that clock, also between the slow committer's refresh and its swap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A statement is re-evaluated on the table as it is now, as often as that may help and no more."""
+"""A statement is re-evaluated on the current table, as often as that may help and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog that swaps and then says it did not: the commit is found by its run key, and what it refers to stays."""
+"""A catalog that swaps and then reports a failure: the commit is found by its run key, and its files stay."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Transactions mean what their operations mean one after another.
+"""Transactions have the meaning of their operations one after another.
 
-Transactions that are refused and staged again: each file gets the numbers of the snapshot that added it, as if there had been
-one attempt. What an earlier attempt wrote holds the numbers of that attempt, where one operation works on another's manifests."""
+Transactions that are refused and staged again: each file gets the numbers of the snapshot that added it, as if there had been one
+attempt. Files of an earlier attempt have the numbers of that attempt, if one operation uses another's manifests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Two commits at once leave the table as they leave it one after another, in one of the two orders, whatever of it they change.
+"""Two commits at the same time leave the table as they do one after another, in one of the two orders, whatever parts of it they
+change.
 
-The one is committed between the stage and the swap of the other. So whatever an operation works out from the table as it was must
-be required of the table at its swap, or not matter."""
+One is committed between the stage and the swap of the other. So every value that an operation computes from the loaded table must
+be a requirement of its swap, or must not matter."""
 
 from __future__ import annotations
 

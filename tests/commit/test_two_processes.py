@@ -1,6 +1,6 @@
-"""A compaction in one process while another keeps deleting rows of the same partition: no row lost, none comes back.
+"""A compaction in one process while another keeps deleting rows of the same partition: no row is lost, none reappears.
 
-Files here hold no rows: a data file's rows are told by its path (``a7`` holds row 7 of partition eu), which is all that matters.
+Files here hold no rows: a data file's path shows its rows (``a7`` holds row 7 of partition eu), which is all that matters.
 """
 
 from __future__ import annotations

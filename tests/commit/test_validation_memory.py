@@ -1,6 +1,6 @@
-"""What validation keeps of others' commits is what may concern the operation's own files, however long the window.
+"""Validation keeps only those files of others' commits that may affect the operation's own files, however long the window is.
 
-Counted are the files alive at once while the window is walked: what was looked at and let go is gone soon.
+The test counts the files alive at the same time during validation: files that were checked are released soon.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""YAML as people write it, read strictly: keys given twice, and errors that show no value."""
+"""YAML documents of users, read strictly: duplicate keys are refused, and errors show no value."""
 
 from __future__ import annotations
 

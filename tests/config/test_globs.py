@@ -1,4 +1,4 @@
-"""Whether a glob can match any table, decided as the matcher itself would by trying all names."""
+"""Whether a glob can match any table, decided exactly like the matcher over all names."""
 
 from __future__ import annotations
 

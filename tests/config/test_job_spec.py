@@ -1,4 +1,4 @@
-"""Job specs: what is blank, given twice or in another catalog is an error, and never a value."""
+"""Job specs: a blank or duplicate value, or one of another catalog, is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table properties as people set them."""
+"""Table properties that users set."""
 
 from __future__ import annotations
 

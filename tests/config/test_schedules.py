@@ -1,4 +1,4 @@
-"""Schedules that a policy may have: those that Airflow takes (tests/airflow/test_dag_builder.py asks Airflow itself)."""
+"""Valid schedules of a policy: those that Airflow accepts (tests/airflow/test_dag_builder.py asks Airflow itself)."""
 
 from __future__ import annotations
 

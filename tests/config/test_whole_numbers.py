@@ -1,4 +1,5 @@
-"""Text becomes an int by one rule, wherever it comes from; what is no number is an answer or a typed error, never a ValueError."""
+"""Text becomes an int by one rule, wherever it comes from; text that is not a number gives a defined answer or a typed error, never
+a ValueError."""
 
 from __future__ import annotations
 

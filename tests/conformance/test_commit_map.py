@@ -1,5 +1,5 @@
-"""docs/conformance-commits.md is complete and true: each behaviour once, in sequence; every test and scenario it names is
-there, and every scenario is named."""
+"""docs/conformance-commits.md is complete and correct: each behaviour once, in sequence; every test and scenario that it names
+exists, and every scenario is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every golden vector is used: each file of the folder has a test file that reads it, told here and checked both ways."""
+"""Every golden vector is used: each file of the folder has a test file that reads it, listed here and checked in both
+directions."""
 
 from __future__ import annotations
 

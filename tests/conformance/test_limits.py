@@ -1,4 +1,4 @@
-"""What this package does not do, each refused by name: the second part of docs/conformance.md."""
+"""The limits of this package, each refused by name: the second part of docs/conformance.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/conformance.md is complete and true: every requirement once, every test it names is there, every refusal is in the code."""
+"""docs/conformance.md is complete and correct: every requirement once, every named test exists, every refusal is in the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing rows with a recorded table's expected.json: values are normalised, because readers print them differently."""
+"""Comparing rows with a recorded table's expected.json: values are normalized, because readers print them differently."""
 
 from __future__ import annotations
 

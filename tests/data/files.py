@@ -1,4 +1,4 @@
-"""Files of a table made for a test: written by this package's writers, read back through tasks, without catalog or manifests."""
+"""Files of a test table: written by this package's writers, read back through tasks, without catalog or manifests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A process that does one ``GroupWork`` (JSON on standard input) and says what memory it took.
+"""A process that runs one ``GroupWork`` (JSON on standard input) and reports its memory.
 
-Prints the most resident bytes before and after the work, and the work's rows and spilled runs, as JSON.
+Prints the peak resident bytes before and after the work, and the work's rows and spilled runs, as JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The allocator is chosen for processes of our own and their children, before Arrow is loaded, and never over someone's choice."""
+"""The allocator is chosen for this package's own processes and their children, before Arrow is loaded, and never overrides a user's
+choice."""
 
 from __future__ import annotations
 

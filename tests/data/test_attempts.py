@@ -1,4 +1,5 @@
-"""Several attempts at one task, of which one counts: their files never meet, and an attempt deletes only what it created itself."""
+"""Several attempts at one task, of which one is used: their files never collide, and an attempt deletes only files that it created
+itself."""
 
 from __future__ import annotations
 

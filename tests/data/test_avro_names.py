@@ -1,4 +1,4 @@
-"""Columns of Avro data files whose names are alike once Avro's forbidden letters are replaced."""
+"""Columns of Avro data files whose names become equal when Avro's forbidden letters are replaced."""
 
 from __future__ import annotations
 

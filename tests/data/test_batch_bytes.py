@@ -1,4 +1,4 @@
-"""Reads, sorts, merges and row groups are bounded by bytes, not by rows, and no file claims an order that its rows are not in."""
+"""Reads, sorts, merges and row groups are limited by bytes, not by rows, and no file claims an order that its rows do not have."""
 
 from __future__ import annotations
 

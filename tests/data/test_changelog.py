@@ -1,4 +1,4 @@
-"""Changelogs against a model: after every snapshot the rows there are, as a multiset (SNAP-20, RESID-09 to RESID-11)."""
+"""Changelogs against a model: after every snapshot the rows of the table, as a multiset (SNAP-20, RESID-09 to RESID-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns are found by name where a file has no field ids: an exact name wins, and two columns are never one (NAMEMAP-01)."""
+"""Columns are found by name in a file without field ids: an exact name wins, and two columns never become one (NAMEMAP-01)."""
 
 from __future__ import annotations
 

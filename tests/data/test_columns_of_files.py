@@ -1,4 +1,4 @@
-"""Columns of files are found by field id, whatever they are called: renamed, swapped, alike, with dots, at any depth."""
+"""Columns of files are found by field id, whatever their names: renamed, swapped, alike, with dots, at any depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of the last file's columns is used for equal schemas only, ids inside columns included."""
+"""The column mapping of the previous file is reused for equal schemas only, including ids inside columns."""
 
 from __future__ import annotations
 

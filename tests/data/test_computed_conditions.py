@@ -1,4 +1,4 @@
-"""Conditions that are computed from rows, over Arrow columns: what is looked at, and what errors say."""
+"""Conditions computed from rows, over Arrow columns: which rows are evaluated, and the errors."""
 
 from __future__ import annotations
 

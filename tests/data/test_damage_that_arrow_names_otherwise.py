@@ -1,4 +1,5 @@
-"""Damage for which Arrow has no word of its own ("Unknown error" of a codec, a name that is no UTF-8) is damage all the same."""
+"""Damage that Arrow reports with an unspecific error ("Unknown error" of a codec, a name that is not UTF-8) is still corrupt
+data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Threads that need different delete keys read them at once, those that need the same once; together they stay in bounds."""
+"""Threads that need different delete keys read them in parallel, threads that need the same key read it once; together they stay
+within the memory limit."""
 
 from __future__ import annotations
 

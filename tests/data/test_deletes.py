@@ -1,4 +1,4 @@
-"""Deletes written here take exactly their rows away (DEL-POS-01..06, DEL-EQ-01..06, DV-01, DV-04, DV-10, DV-12, SCHEMA-12)."""
+"""Deletes written here remove exactly their rows (DEL-POS-01..06, DEL-EQ-01..06, DV-01, DV-04, DV-10, DV-12, SCHEMA-12)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What small files become when they are written together is told within a tenth from a sample, never above what they hold, and
-never by an error."""
+"""The size of small files written together is estimated within a tenth from a sample, never above their present size, and never
+fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet with encrypted columns under a plain footer is refused by name: Arrow ended the process at such a column."""
+"""Parquet with encrypted columns under a plain footer is refused by name: Arrow ended the process when it read such a column."""
 
 from __future__ import annotations
 

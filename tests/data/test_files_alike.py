@@ -1,4 +1,4 @@
-"""A file is opened as the last one was; whatever the last one was, its rows and columns are its own."""
+"""The reader reuses the state of the previous file; whatever that file was, rows and columns of the next one are correct."""
 
 from __future__ import annotations
 

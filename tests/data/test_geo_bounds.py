@@ -1,4 +1,4 @@
-"""Bounds of geometry and geography columns (MANIFEST-60): the box of all coordinates, or none where one might be wrong."""
+"""Bounds of geometry and geography columns (MANIFEST-60): the box of all coordinates, or none if a bound might be wrong."""
 
 from __future__ import annotations
 

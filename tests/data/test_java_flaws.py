@@ -1,5 +1,5 @@
-"""Where Iceberg Java 1.11 or PyIceberg 0.12 lose rows, resurrect them or give up, and this package does not (see the third part of
-docs/conformance.md). Cases that have a test elsewhere are not repeated here."""
+"""Cases in which Iceberg Java 1.11 or PyIceberg 0.12 lose rows, resurrect them or fail, and this package does not (see the third
+part of docs/conformance.md). Cases with a test elsewhere are not repeated here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as JSON lines hold every value as it is: JSON-20, JSON-21."""
+"""Rows as JSON lines keep every value exactly: JSON-20, JSON-21."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers for keys agree with tuples in a dictionary, whatever the types, with and without nulls as keys."""
+"""Integer codes of keys agree with tuples in a dictionary, whatever the types, with and without nulls as keys."""
 
 from __future__ import annotations
 

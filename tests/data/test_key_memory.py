@@ -1,4 +1,4 @@
-"""Threads that read beside others or alone all come to an end, whatever the moments at which they are interrupted."""
+"""Threads that share memory for keys all finish, whatever the moments at which they are interrupted."""
 
 from __future__ import annotations
 

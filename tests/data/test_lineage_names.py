@@ -1,4 +1,5 @@
-"""Columns of users that are called as the row lineage columns of v3 are: not made, read as they are, never written."""
+"""User columns with the names of v3's row lineage columns: they cannot be created, are read as user columns, and are never
+written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equality deletes that are too many to be in memory at once take the same rows away as few do (DEL-EQ-01..06)."""
+"""Equality deletes that do not fit in memory at once remove the same rows as few do (DEL-EQ-01..06)."""
 
 from __future__ import annotations
 

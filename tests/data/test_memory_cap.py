@@ -1,4 +1,4 @@
-"""A group that is larger than the memory it is given is rewritten all the same: bin-pack streams, sorts spill."""
+"""A group that is larger than its memory limit is still rewritten: bin-pack streams, sorts spill."""
 
 from __future__ import annotations
 

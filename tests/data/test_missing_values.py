@@ -1,4 +1,4 @@
-"""What a file or a batch lacks is filled by the same rules at every depth.
+"""Values that a file or a batch lacks are filled by the same rules at every depth.
 
 (SCHEMA-12, DEFAULT-01, DEFAULT-02, DEFAULT-08, DEFAULT-09)
 """

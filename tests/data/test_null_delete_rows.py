@@ -1,4 +1,5 @@
-"""Position delete files of broken writers hold rows without path or position: they name no row (Impala reads them so too)."""
+"""Position delete files of broken writers contain rows without path or position: they delete no row (Impala treats them the
+same)."""
 
 from __future__ import annotations
 

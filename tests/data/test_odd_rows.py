@@ -1,4 +1,4 @@
-"""Rows handed to a writer that Arrow lets through and no table holds are refused as bad data."""
+"""A writer refuses rows that Arrow accepts but no table can hold, as bad data."""
 
 from __future__ import annotations
 

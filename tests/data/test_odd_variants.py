@@ -1,4 +1,4 @@
-"""Variants of any value and depth are read, and damaged ones are refused without using up time, memory or the stack (TYPE-21)."""
+"""Variants of any value and depth are read, and damaged ones are refused without exhausting time, memory or the stack (TYPE-21)."""
 
 from __future__ import annotations
 

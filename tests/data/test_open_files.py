@@ -1,4 +1,4 @@
-"""A fan-out writer has no more files open than the process can spare, and what a process runs out of is a terminal error that says
+"""A fan-out writer keeps no more files open than the process limit allows, and an exhausted limit is a terminal error that explains
 what to do."""
 
 from __future__ import annotations

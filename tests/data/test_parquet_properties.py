@@ -1,4 +1,4 @@
-"""``write.parquet.*``: what a table asks of its files is what they are."""
+"""``write.parquet.*``: the files have the form that the table's properties require."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Parts of files and row groups left out: every row is read once whatever the cut, no matching row is ever skipped, and positions
-count physical rows (SCAN-06, SCAN-07, SCAN-16)."""
+"""Parts of files and skipped row groups: every row is read once whatever the split, no matching row is skipped, and positions count
+physical rows (SCAN-06, SCAN-07, SCAN-16)."""
 
 from __future__ import annotations
 

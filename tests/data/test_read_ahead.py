@@ -1,4 +1,4 @@
-"""``data.read_ahead``: what is read before it is asked for, and what happens at the end."""
+"""``data.read_ahead``: data that is read before it is requested, and the behaviour at the end."""
 
 from __future__ import annotations
 

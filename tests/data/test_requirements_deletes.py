@@ -1,5 +1,5 @@
-"""Delete files as the spec describes them, ours and others': GEN-10, DEL-POS-01..06, DEL-EQ-01..06, DV-03, DV-05, MANIFEST-56,
-SEQ-07, RESID-08."""
+"""Delete files as the spec describes them, of this package and of others: GEN-10, DEL-POS-01..06, DEL-EQ-01..06, DV-03, DV-05,
+MANIFEST-56, SEQ-07, RESID-08."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a column of each type looks like in a file of each format: TYPE-01..23, AVRO-01, AVRO-02, PARQUET-01..04, ORC-01, ORC-02,
-GEN-08, DEFAULT-02, DEFAULT-03, LINEAGE-02, LINEAGE-05, MANIFEST-60, MANIFEST-61, SCHEMA-16, TYPE-33, TYPE-39."""
+"""A column of each type in a file of each format: TYPE-01..23, AVRO-01, AVRO-02, PARQUET-01..04, ORC-01, ORC-02, GEN-08,
+DEFAULT-02, DEFAULT-03, LINEAGE-02, LINEAGE-05, MANIFEST-60, MANIFEST-61, SCHEMA-16, TYPE-33, TYPE-39."""
 
 # ruff: noqa: E501 - the tables of types read best one case a line
 

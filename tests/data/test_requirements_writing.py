@@ -1,4 +1,4 @@
-"""Where new files go and what they claim: COMMIT-22, SORT-05, SORT-06, MANIFEST-59."""
+"""The locations of new files and their metadata: COMMIT-22, SORT-05, SORT-06, MANIFEST-59."""
 
 from __future__ import annotations
 

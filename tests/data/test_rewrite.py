@@ -1,4 +1,4 @@
-"""A file group's rewrite keeps its rows, in order or in the order asked for, and proves it (LINEAGE-07, SORT-01, SORT-03,
+"""A file group's rewrite keeps its rows, in their order or the requested one, and proves it (LINEAGE-07, SORT-01, SORT-03,
 PART-01)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is written is read back: every type, in Parquet and Avro (PARQUET-01, AVRO-01, AVRO-02, AVRO-05, TYPE-30, TYPE-31,
+"""Written values are read back: every type, in Parquet and Avro (PARQUET-01, AVRO-01, AVRO-02, AVRO-05, TYPE-30, TYPE-31,
 DEFAULT-03)."""
 
 from __future__ import annotations

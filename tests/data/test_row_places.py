@@ -1,5 +1,5 @@
-"""Where a rewrite put each row is found out again exactly: in file order, sorted, z-ordered, spilled, split by partition; with
-rows that position deletes, deletion vectors and equality deletes had removed."""
+"""The new position of each row of a rewrite is reconstructed exactly: in file order, sorted, z-ordered, spilled, split by
+partition; with rows that position deletes, deletion vectors and equality deletes had removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches put together hold the same rows in the same order, and stay within their bound."""
+"""Joined batches hold the same rows in the same order, and stay within their limit."""
 
 from __future__ import annotations
 

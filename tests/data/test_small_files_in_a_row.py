@@ -1,4 +1,4 @@
-"""Small files read one after the other, of several schemas, formats and deletes, give what each gives alone."""
+"""Small files read one after the other, with several schemas, formats and deletes, give the same rows as each file alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a source are data, whoever lists them."""
+"""Which files of a source are data, in every lister."""
 
 from __future__ import annotations
 

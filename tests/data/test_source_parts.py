@@ -1,4 +1,4 @@
-"""Sources cut into tasks: every row group is read once whatever the cut, in order, and no task is given too much or too little."""
+"""Sources split into tasks: every row group is read once whatever the split, in order, and no task is too large or too small."""
 
 from __future__ import annotations
 

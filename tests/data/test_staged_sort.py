@@ -1,4 +1,4 @@
-"""A sort in stages gives the rows of one stable sort, in ranges, and leaves nothing behind, whatever fails (SORT-01)."""
+"""A sort in stages gives the rows of one stable sort, in ranges, and leaves no file behind, whatever fails (SORT-01)."""
 
 from __future__ import annotations
 

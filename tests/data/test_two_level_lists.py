@@ -1,4 +1,4 @@
-"""Lists of two levels, as older writers of Parquet made them (PARQUET-02). No writer here makes them: a file is put together."""
+"""Two-level lists, as older Parquet writers wrote them (PARQUET-02). No writer here writes them: the test builds a file by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of type unknown inside structs, lists and maps, which Arrow's casts cut short (TYPE-37)."""
+"""Fields of type unknown inside structs, lists and maps, which Arrow's casts truncate (TYPE-37)."""
 
 from __future__ import annotations
 

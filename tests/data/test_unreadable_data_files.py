@@ -1,5 +1,5 @@
-"""A data file, delete file or Puffin file that the system refuses to read (a folder or a loop of links under its name) is a corrupt
-table that names the file, in every job and whatever its format."""
+"""A data file, delete file or Puffin file that the system cannot read (its name is a folder or a loop of links) is a corrupt table
+that names the file, in every job and format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shredded variants are put together again, byte for byte as Java writes them; what the specification calls invalid is refused
+"""Shredded variants are reassembled byte for byte as Java writes them; variants that the specification calls invalid are refused
 (PARQUET-04, spec of Parquet's "Variant Shredding")."""
 
 from __future__ import annotations

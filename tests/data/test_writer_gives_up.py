@@ -1,4 +1,4 @@
-"""A writer that fails leaves no file, wherever it failed; and what nobody sees under a null struct does not make it fail."""
+"""A writer that fails leaves no file, wherever it failed; invisible values under a null struct do not make it fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Z-order and Hilbert keys of every type: equal values have equal keys, greater values no smaller ones, nulls come first."""
+"""Z-order and Hilbert keys of every type: equal values have equal keys, greater values have equal or greater keys, nulls come
+first."""
 
 from __future__ import annotations
 

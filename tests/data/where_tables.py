@@ -1,7 +1,7 @@
-"""The rows of ``where_rows`` in tables of every make: one file or many, Parquet or Avro, partitioned in many ways, with deletes.
+"""The rows of ``where_rows`` in tables of every layout: one file or many, Parquet or Avro, partitioned in many ways, with deletes.
 
-No place of a row should matter to a condition: not the file's format and statistics, not its partition, not what was deleted beside
-it.
+A condition must give the same result wherever a row is stored: in any file format, with any statistics, in any partition, beside
+any deleted rows.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A copy of the table has its uuid, and may take its name while a job runs: no file of the original is deleted on the copy's
-account, and nothing that was planned on the original is committed to the copy."""
+"""A copy of the table has its uuid, and may take its name while a job runs: no file of the original is deleted because of the copy,
+and no plan for the original is committed to the copy."""
 
 from __future__ import annotations
 

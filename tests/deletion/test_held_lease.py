@@ -1,4 +1,4 @@
-"""A lease stays in force as long as its job works, and a commit whose lease has run out looks at its files first."""
+"""A lease stays in force as long as its job works, and a commit whose lease has expired checks its files first."""
 
 from __future__ import annotations
 

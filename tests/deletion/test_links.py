@@ -1,4 +1,4 @@
-"""A recorded file that is a symbolic link: what it leads to is live as well."""
+"""A recorded file that is a symbolic link: its target is live as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expiry deletes no file that a retained snapshot needs, however files are shared between manifests, specs, paths and tables."""
+"""Expiry deletes no file that a retained snapshot needs, however manifests, specs, paths and tables share files."""
 
 from __future__ import annotations
 

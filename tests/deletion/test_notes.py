@@ -1,4 +1,5 @@
-"""Leases and notes of deletions are found wherever the table's metadata has been, and last as long as what they tell of."""
+"""Leases and deletion notes are found in every former metadata folder of the table, and last as long as the work that they
+describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the deletion package deletes files, and only the stores and it know how."""
+"""Only the deletion package deletes files, and only it and the stores have the code to do so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DAG files are loaded here too: Airflow's test home and connections are those of its own tests."""
+"""Loads DAG files here too: Airflow's test home and connections are those of its own tests."""
 
 from __future__ import annotations
 

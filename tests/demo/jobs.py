@@ -1,7 +1,7 @@
 """The demo's jobs without Airflow's servers: the statements of its DAGs and the steps of its policy, in one Spark session.
 
-Operators of the real DAG files make the job specs; only what a running task would add (identity, results of earlier tasks) is
-put in here.
+Operators of the real DAG files build the job specs; this module adds only the values of a running task (identity, results of
+earlier tasks).
 """
 
 from __future__ import annotations

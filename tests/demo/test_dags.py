@@ -1,4 +1,4 @@
-"""The demo's DAG files: as thin as those that users deploy, and loaded beside them."""
+"""The demo's DAG files: as thin as the deployed ones, and loaded beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What lands is the source's: days whole, late carriers apart, corrections derived, and the expected answer reached."""
+"""The landed files match the source: complete days, late carriers separate, corrections derived, and the expected answer
+reached."""
 
 from __future__ import annotations
 

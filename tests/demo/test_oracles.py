@@ -1,7 +1,7 @@
-"""Foreign readers on what the demo's jobs wrote: pyiceberg, DuckDB and our own command line agree, at every snapshot, with the
-source.
+"""Other readers of the tables that the demo's jobs wrote: pyiceberg, DuckDB and our own command line agree with the source, at
+every snapshot.
 
-The tables are made once; stages follow each other as in the demo, and tests after a stage read what it left.
+The tables are created once; stages run in the order of the demo, and tests after a stage read its result.
 """
 
 from __future__ import annotations

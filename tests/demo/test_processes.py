@@ -1,4 +1,5 @@
-"""Components are started once, stopped by their recorded pid with what they started, and nobody else's process is touched."""
+"""Components are started once, stopped by their recorded pid together with their child processes, and no other process is
+touched."""
 
 from __future__ import annotations
 

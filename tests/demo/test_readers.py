@@ -1,4 +1,4 @@
-"""A fingerprint is equal for equal rows, and for nothing else."""
+"""Fingerprints are equal if and only if the rows are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for DAG runs: what is shown meanwhile, and a failure told by the task's own last line."""
+"""Waiting for DAG runs: the output in the meantime, and a failure reported with the task's own last line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of the components: loopback only, secrets kept, the same for all, and nothing of another Airflow."""
+"""The environment of the components: loopback only, secrets kept, the same for all, and no settings of another Airflow."""
 
 from __future__ import annotations
 

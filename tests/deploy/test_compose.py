@@ -1,4 +1,4 @@
-"""The stack, checked without Docker: schema, images, variables, health, order of start, ports, settings that Airflow knows."""
+"""The stack, checked without Docker: schema, images, variables, health, start order, ports, settings that Airflow knows."""
 
 from __future__ import annotations
 

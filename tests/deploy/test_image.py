@@ -1,4 +1,4 @@
-"""The Dockerfile: small, reproducible, not root at the end, and everything it copies exists."""
+"""The Dockerfile: small, reproducible, not root at the end, and all files it copies exist."""
 
 from __future__ import annotations
 

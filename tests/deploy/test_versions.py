@@ -1,4 +1,4 @@
-"""One version of everything: pins, image, project and the installed packages say the same."""
+"""One version of everything: pins, image, project and the installed packages agree."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The wheel, built from what is committed and used where no checkout is: everything a user needs, and nothing of demo, tests and
-benchmarks."""
+"""The wheel, built from committed files and used without a checkout: it contains everything a user needs, and nothing of demo,
+tests and benchmarks."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the documentation says is what there is."""
+"""The documentation agrees with the code."""

@@ -1,7 +1,7 @@
-"""The pages of ``docs/`` that come from registries: ``python -m tests.docs.reference`` writes them.
+"""The pages of ``docs/`` that are generated from registries: ``python -m tests.docs.reference`` writes them.
 
 ``options.md`` has every option of every action (``config.actions``), ``properties.md`` every table property
-(``config.properties``). What a value may be is asked of its parser, so that a page says what is refused.
+(``config.properties``). Valid values come from the parser of each option, so that a page shows which values are refused.
 """
 
 from __future__ import annotations

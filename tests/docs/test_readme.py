@@ -1,4 +1,4 @@
-"""README's commands do what it says, on the demo's flights."""
+"""README's commands work as described, on the demo's flights."""
 
 from __future__ import annotations
 

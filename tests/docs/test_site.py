@@ -1,4 +1,4 @@
-"""The reference pages are what the registries say, and the pages are such that the site (`make docs`) shows what GitHub shows.
+"""The reference pages agree with the registries, and the pages look the same on the site (`make docs`) and on GitHub.
 
 The site's own check of links runs with the site; `test_docs.py` checks the same links and anchors in every test run.
 """

@@ -1,4 +1,4 @@
-"""The tutorial does what it says: every block is typed as it stands, and every answer is compared."""
+"""The tutorial works as described: the test runs every block unchanged, and compares every answer."""
 
 from __future__ import annotations
 

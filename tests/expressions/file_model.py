@@ -1,6 +1,6 @@
-"""Data files and manifests made from rows, with metrics as honest but as unhelpful as the format allows.
+"""Data files and manifests built from rows, with metrics that are correct but as unhelpful as the format allows.
 
-Counts and bounds may be left out, bounds may be wider than the values, truncated, of a narrower type, NaN (old writers), or in the
+Counts and bounds may be missing, bounds may be wider than the values, truncated, of a narrower type, NaN (old writers), or in the
 signed order that some writers use for uuids.
 """
 

@@ -1,6 +1,6 @@
-"""Generated literals for a column of ``where_rows``: values from its pool and beside them, in every form that SQL has for them.
+"""Generated literals for a column of ``where_rows``: values from its pool and near them, in every SQL form.
 
-Each is written twice, because Spark has no uuid and no nanoseconds: as we are given it, and as Spark is (``where_rows.for_spark``).
+Each is written twice, because Spark has no uuid and no nanoseconds: for this package, and for Spark (``where_rows.for_spark``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draws SQL expressions that are computed from a row, of every type, with every function and operator that is evaluated here."""
+"""Generates SQL expressions computed from a row, of every type, with every function and operator that this package evaluates."""
 
 from __future__ import annotations
 

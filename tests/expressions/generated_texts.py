@@ -1,7 +1,7 @@
-"""Draws texts that SQL casts to numbers, dates and truth values: in the forms that are read, beside them, and broken.
+"""Generates texts that SQL casts to numbers, dates and booleans: valid forms, near misses, and broken ones.
 
-``TextForms.draw`` gives a text and the name of its form. Every form has texts that are read and texts that are not; a text may be
-padded with blanks of every kind, and one character of it may be changed.
+``TextForms.draw`` returns a text and the name of its form. Every form has valid and invalid texts; a text may be padded with blanks
+of every kind, and one character of it may be changed.
 """
 
 from __future__ import annotations

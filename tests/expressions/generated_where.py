@@ -1,4 +1,4 @@
-"""Generated WHERE conditions over the columns of ``where_rows``, each as we are given it and as Spark is."""
+"""Generated WHERE conditions over the columns of ``where_rows``, each for this package and for Spark."""
 
 from __future__ import annotations
 

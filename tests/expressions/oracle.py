@@ -1,4 +1,4 @@
-"""A second, naive opinion on what an expression means: Kleene logic over plain values, sharing no code with the evaluators."""
+"""A second, naive evaluation of expressions: Kleene logic over plain values, without any code of the evaluators."""
 
 from __future__ import annotations
 

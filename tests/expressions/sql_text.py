@@ -1,7 +1,8 @@
-"""Expressions as SQL text, to draw conditions and compare: ``parse_where(to_sql(e))`` means what ``e`` means.
+"""Expressions as SQL text, to generate conditions and compare: ``parse_where(to_sql(e))`` means the same as ``e``.
 
-Literals carry their type (``5L``, ``1.50BD``, ``DATE '...'``), names are back-quoted where they must be. Nanosecond timestamps and
-uuids have no literal in Spark's dialect: the first are shown as timestamps with nine digits, which we read so, the second as casts.
+Literals carry their type (``5L``, ``1.50BD``, ``DATE '...'``), names are back-quoted if necessary. Nanosecond timestamps and uuids
+have no literal in Spark's dialect: the first are written as timestamps with nine digits, which this package accepts, the second as
+casts.
 """
 
 from __future__ import annotations

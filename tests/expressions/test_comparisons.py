@@ -1,4 +1,4 @@
-"""Literals among the values of a column of another type: the interval is exact."""
+"""A literal compared with a column of another type: the interval of matching values is exact."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A column that is not there and a literal that does not compare are refused also where a constant decides the condition. Spark 4.1
-(ANSI) refuses each of these on a view (i INT, t STRING, d DOUBLE)."""
+"""A missing column and a literal that cannot be compared are refused even if a constant decides the condition. Spark 4.1 (ANSI)
+refuses each of these on a view (i INT, t STRING, d DOUBLE)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that a cast reads as Spark reads them, by name. Many more are drawn by ``tests/spark/test_text_casts_like_spark.py``."""
+"""Texts that a cast reads as Spark does, case by case. ``tests/spark/test_text_casts_like_spark.py`` generates many more."""
 
 from __future__ import annotations
 

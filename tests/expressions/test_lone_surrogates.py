@@ -1,4 +1,4 @@
-"""Text with half of a surrogate pair, which no file can hold, is refused by name in every place of a condition."""
+"""Text with half of a surrogate pair, which no file can hold, is refused by name anywhere in a condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IN lists of thousands of literals: binding looks at each literal a fixed number of times."""
+"""IN lists of thousands of literals: binding processes each literal a fixed number of times."""
 
 from __future__ import annotations
 

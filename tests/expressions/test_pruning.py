@@ -1,4 +1,4 @@
-"""Named cases of pruning and proving, among them those where other implementations lose rows."""
+"""Named cases of pruning and proving, including those in which other implementations lose rows."""
 
 from __future__ import annotations
 

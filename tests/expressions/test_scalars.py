@@ -1,4 +1,5 @@
-"""Each function and operator that is evaluated without Spark, by example; ``tests/spark/test_terms_like_spark.py`` asks Spark."""
+"""Each function and operator that this package evaluates, by example; ``tests/spark/test_terms_like_spark.py`` compares with
+Spark."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What Spark 4.1 answers to some three hundred WHERE texts over seven rows of edge cases, and what we answer.
+"""Spark 4.1's answers to some three hundred WHERE texts over seven rows of edge cases, and ours.
 
 ``spark_answers.json`` holds the rows as SQL, and for each text the ids of the rows Spark kept, or its error class (ANSI mode,
-session time zone UTC). We keep the same rows or refuse with WhereError; where Spark fails we refuse too, but for the listed
-texts, which we read as their author must have meant.
+session time zone UTC). This package keeps the same rows or refuses with WhereError; if Spark fails it refuses too, except for the
+listed texts, which it reads as their author must have meant them.
 """
 
 from __future__ import annotations

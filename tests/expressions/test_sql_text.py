@@ -1,4 +1,4 @@
-"""SQL text of expressions reads back as what it was."""
+"""The SQL text of an expression reads back as the same expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WHERE text: what becomes of each form, and the one-line errors."""
+"""WHERE text: the result of each form, and the one-line errors."""
 
 from __future__ import annotations
 

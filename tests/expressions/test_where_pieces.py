@@ -1,4 +1,4 @@
-"""Pieces of UPDATE and MERGE text: what is recognised, and what is left to an engine."""
+"""Parts of UPDATE and MERGE text: which ones are recognised, and which are left to an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Comparisons that meet without AND, OR or parentheses: Spark reads them left to right or not at all, here they are refused."""
+"""Comparisons that follow each other without AND, OR or parentheses: Spark reads them left to right or not at all, here they are
+refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark reserves no word that the parser knows: in a condition each may name a column, and none is left out."""
+"""Spark reserves no word that the parser knows: in a condition each word may name a column."""
 
 from __future__ import annotations
 

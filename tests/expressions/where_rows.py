@@ -1,8 +1,8 @@
-"""One table with a column of every type that conditions may name, its values at the edges; and the same rows for Spark.
+"""One table with a column of every type that conditions may use, with edge values; and the same rows for Spark.
 
-A column's pool holds what comparisons stumble over: ends of ranges, both zeros, NaN, infinities, neighbours that differ in the last
-digit, text with every character that SQL, LIKE or a file's statistics treat specially. Spark has no uuid and no nanoseconds: there
-a uuid is its text, and a nanosecond timestamp a whole number.
+A column's pool holds values that are difficult to compare: ends of ranges, both zeros, NaN, infinities, neighbours that differ in
+the last digit, text with every character that SQL, LIKE or a file's statistics treat specially. Spark has no uuid and no
+nanoseconds: there a uuid is its text, and a nanosecond timestamp a whole number.
 """
 
 from __future__ import annotations

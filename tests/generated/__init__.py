@@ -1,5 +1,5 @@
-"""Cases drawn from a seed, judged by rules that share no code with what they judge.
+"""Cases generated from a seed, judged by rules that share no code with the code under test.
 
-``ICEBERG_OPS_CASES=n`` draws n cases of every kind instead of the few of a normal run; a failure names the seed of its case, which
-``ICEBERG_OPS_SEED=n`` draws alone. What was drawn is counted and printed when the suite ends.
+``ICEBERG_OPS_CASES=n`` generates n cases of every kind instead of the few of a normal run; a failure names the seed of its case,
+and ``ICEBERG_OPS_SEED=n`` generates only that case. The suite counts what it generated and prints the counts at its end.
 """

@@ -1,4 +1,4 @@
-"""Seeds, and a count of what was drawn from them: a kind that is never drawn proves nothing, so it has to show."""
+"""Seeds, and counts of what was generated from them: a kind that is never generated proves nothing, so the counts must show it."""
 
 from __future__ import annotations
 

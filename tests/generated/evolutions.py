@@ -1,5 +1,5 @@
-"""Tables that random calls of ``iceberg-ops evolve`` made: columns and partition fields share few names, defaults are of many types
-and are given before and after the column gets its type. Nothing is committed: what a call makes is one metadata document."""
+"""Tables from random calls of ``iceberg-ops evolve``: columns and partition fields share few names, defaults have many types and
+are set before and after the column gets its type. Nothing is committed: the result of a call is one metadata document."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a data file says of itself, compared with what is in it.
+"""Compares a data file's metadata with its content.
 
-The file is read by Arrow's own reader, and values are judged one by one, in Python, by the spec's scalar rules; of the package only
-the definitions are used (scalar transforms, binary single values), not what writes or measures files.
+Arrow's own reader reads the file, and the spec's scalar rules judge the values one by one, in Python; from the package only the
+definitions are used (scalar transforms, binary single values), not the code that writes or measures files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Schemas, partition specs, sort orders and rows for generated cases, with the values that break things drawn often."""
+"""Schemas, partition specs, sort orders and rows for generated cases, with frequent problem values."""
 
 from __future__ import annotations
 

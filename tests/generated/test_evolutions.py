@@ -1,5 +1,5 @@
-"""What random evolutions make of a table can be stored, and is read by this package and by PyIceberg. Iceberg Java reads the same
-tables in ``tests/interop/test_java_loads_evolved_tables.py``."""
+"""The results of random evolutions can be stored, and are read by this package and by PyIceberg. Iceberg Java reads the same tables
+in ``tests/interop/test_java_loads_evolved_tables.py``."""
 
 from __future__ import annotations
 

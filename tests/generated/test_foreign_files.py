@@ -1,7 +1,7 @@
-"""Generated data files of other writers in a table: a filter, equality deletes and a scan give the rows that the model has.
+"""Generated data files of other writers in a table: a filter, equality deletes and a scan give the rows of the model.
 
-Drawn are what other writers may do and ours never does: NaNs of any bits, values and counts under a column of type unknown, ORC
-timestamps of any year, damaged blocks of Avro. What cannot be read is refused by name.
+Generated are cases that other writers may produce but this package never does: NaNs of any bits, values and counts under a column
+of type unknown, ORC timestamps of any year, damaged blocks of Avro. Files that cannot be read are refused by name.
 """
 
 from __future__ import annotations

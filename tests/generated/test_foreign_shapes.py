@@ -1,9 +1,9 @@
 """Generated columns of text in every Arrow form that a writer may use, under any name: a scan, a rewrite, a writer and deletes by a
-nested field give the rows that the model has, or refuse text that is no UTF-8 by file and column.
+nested field give the rows of the model, or refuse text that is not UTF-8 by file and column.
 
-Drawn are views of lists and of text, large lists, extension types over structs and inside them, NULL in some and in all rows (also
-over elements that nobody sees), dictionaries with a null among their values, names with quotes and dots, columns of the file's own
-before the table's, and bytes that are no UTF-8.
+Generated are views of lists and of text, large lists, extension types over structs and inside them, NULL in some and in all rows
+(also over invisible elements), dictionaries with a null among their values, names with quotes and dots, columns of the file's own
+before the table's, and bytes that are not UTF-8.
 """
 
 from __future__ import annotations

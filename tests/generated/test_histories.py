@@ -1,7 +1,7 @@
-"""Generated histories of a table: columns that come, change and go between writes, deletes and rewrites.
+"""Generated histories of a table: columns that are added, changed and dropped between writes, deletes and rewrites.
 
-What a scan showed when a snapshot was current is what time travel shows later. A scan with a filter and chosen columns shows of the
-whole what the filter keeps.
+Time travel to a snapshot shows the same rows as a scan did when the snapshot was current. A scan with a filter and selected columns
+shows the part of the whole that the filter keeps.
 """
 
 from __future__ import annotations

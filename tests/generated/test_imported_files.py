@@ -1,7 +1,7 @@
-"""Generated folders of odd writers, imported: a filter finds the rows that a full scan finds, and a rewrite keeps them, or a folder
-is refused by name.
+"""Generated folders of unusual writers, imported: a filter finds the same rows as a full scan, and a rewrite keeps them, or the
+folder is refused by name.
 
-Footers are doctored as writers with known faults wrote them; types, units, ids, names and folders are drawn as well.
+Footers are modified to match writers with known faults; types, units, ids, names and folders are generated as well.
 """
 
 from __future__ import annotations

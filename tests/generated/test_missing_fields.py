@@ -1,4 +1,5 @@
-"""Generated structs of which a file or a batch lacks fields at any depth: each is its partition's value, its default, or null."""
+"""Generated structs of which a file or a batch lacks fields at any depth: each field has its partition's value, its default, or
+null."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tables that another engine replaces again and again, by columns of one name and drawn types, so that former schemas are current
-again: main and every tag have exactly their rows, and partition values are those of the rows. A branch, whose former rows are read
-by the present columns, has exactly its rows or is refused, with a filter and without."""
+"""Tables that another engine replaces again and again, with columns of one name and generated types, so that former schemas become
+current again: main and every tag have exactly their rows, and partition values match the rows. A branch, whose former rows are read
+by the present columns, has exactly its rows or is refused, with and without a filter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tables whose partitioning and columns change between writes: every write goes on, and ``_partition`` and partition statistics say
-what the manifests say, each value under the field it is of (PART-03, PART-04, PART-12, STAT-05)."""
+"""Tables whose partitioning and columns change between writes: every write still works, and ``_partition`` and partition statistics
+agree with the manifests, each value under its field (PART-03, PART-04, PART-12, STAT-05)."""
 
 from __future__ import annotations
 

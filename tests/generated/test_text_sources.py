@@ -1,4 +1,5 @@
-"""CSV and JSON as people and programs write them: the rows that the stated rules say, or a refusal before anything is committed."""
+"""CSV and JSON as people and programs write them: the rows that the documented rules define, or a refusal before anything is
+committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files that Spark jobs write are what is recorded of them: above all in the table's sort order, whatever it and the partitions."""
+"""Files that Spark jobs write match their recorded metadata: above all the table's sort order, with any order and any
+partitions."""
 
 from __future__ import annotations
 

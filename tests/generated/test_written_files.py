@@ -1,6 +1,6 @@
-"""Written files are what is recorded of them: order, bounds, counts, partition, ids, sizes, offsets (SORT-05, PART-01, PART-15).
+"""Written files match their recorded metadata: order, bounds, counts, partition, ids, sizes, offsets (SORT-05, PART-01, PART-15).
 
-The writer itself on any schema, spec, order and rows; then the lanes that use it.
+First the writer alone on any schema, spec, order and rows; then the lanes that use it.
 """
 
 from __future__ import annotations

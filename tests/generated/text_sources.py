@@ -1,7 +1,8 @@
-"""CSV and JSON files as people and programs write them, and what the stated rules make of each (docs/operations.md, "Sources").
+"""CSV and JSON files as people and programs write them, with the result that the documented rules define (docs/operations.md,
+"Sources").
 
-A ``Record`` is a line (or more) with what it must become: rows, or nothing but an error. The rules are written down here a second
-time, in Python; nothing of what reads sources is used."""
+A ``Record`` is one line or more with its expected result: rows, or an error. The rules are implemented here a second time, in
+Python; no code of the source readers is used."""
 
 from __future__ import annotations
 

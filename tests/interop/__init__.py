@@ -1,1 +1,2 @@
-"""Tables shared with Iceberg Java, both ways. Nothing runs here: ``make jars`` submits this file so that Spark gets the jars."""
+"""Tables shared with Iceberg Java, in both directions. Nothing runs here: ``make jars`` submits this file so that Spark downloads
+the jars."""

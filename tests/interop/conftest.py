@@ -1,4 +1,4 @@
-"""Iceberg Java, started once for all interop tests; absent jars skip them, or fail them where oracles are required."""
+"""Iceberg Java, started once for all interop tests; missing jars skip them, or fail them if oracles are required."""
 
 from __future__ import annotations
 

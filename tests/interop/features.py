@@ -1,5 +1,5 @@
-"""Tables of ours, one for each feature of the format: ``FEATURES[name](lake)`` makes it, with rows that would differ if a reader
-passed the feature over. What each reader makes of them is in ``test_matrix``."""
+"""Tables of this package, one for each feature of the format: ``FEATURES[name](lake)`` creates it, with rows that would differ if a
+reader ignored the feature. ``test_matrix`` has the result of each reader."""
 
 from __future__ import annotations
 

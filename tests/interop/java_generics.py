@@ -1,6 +1,6 @@
-"""Iceberg Java's own readers and writers ("generics"), for what Spark has no type or statement for: times, equality deletes.
+"""Iceberg Java's own readers and writers ("generics"), for features without a Spark type or statement: times, equality deletes.
 
-Part of ``java_session``: it runs where the JVM is. A value is ``[kind, text]`` (see ``VALUES``) or null.
+Part of ``java_session``: it runs in the process of the JVM. A value is ``[kind, text]`` (see ``VALUES``) or null.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Spark with Iceberg's own runtime, in a process of its own: one JSON command a line on standard input, one answer a line back.
+"""Spark with Iceberg's own runtime, in a separate process: one JSON command per line on standard input, one answer per line on
+standard output.
 
 Its jars and SQL extensions must not reach the Spark session of other tests. A command is ``{"sql": ..., "to": path}``; the answer
 is ``{}``, with the statement's rows in an Arrow file at ``to`` where one was given, or ``{"error": text}``. Or it is

@@ -1,4 +1,4 @@
-"""One catalog in a sqlite database that Iceberg Java and this package both work on, and what tests do with its tables."""
+"""One catalog in a sqlite database that Iceberg Java and this package both use, and the operations of tests on its tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Generated DELETE, UPDATE and MERGE statements, each both as Iceberg Java's SQL and as a job spec, and rows to run them on.
+"""Generated DELETE, UPDATE and MERGE statements, each both as Iceberg Java's SQL and as a job spec, and rows for them.
 
-Values are few and awkward (NULL, NaN, both zeros, infinities, texts with quotes), so that conditions hit many rows, in every kind
-of comparison. Nothing here knows what a statement should do: two engines run it, and are compared.
+Values are few and difficult (NULL, NaN, both zeros, infinities, texts with quotes), so that conditions match many rows, in every
+kind of comparison. This module does not define the expected results: two engines run each statement, and are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Changelogs here and in Iceberg Java: the same rows with the same kind, ordinal and snapshot, where Java has them at all."""
+"""Changelogs of this package and of Iceberg Java: the same rows with the same kind, ordinal and snapshot, if Java supports them at
+all."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Our compaction beside a Java writer on one table of one SQL catalog: what Java was told is committed is there, read by both.
+"""Our compaction beside a Java writer on one table of one SQL catalog: every commit that Java acknowledged is in the table, for
+both readers.
 
-While Java runs a statement (an append, or a merge-on-read delete), a thread of ours compacts the same files: one compaction for
-each statement that Java is given, so that they always overlap. A delete that Java planned on files which we then replaced is
-refused by Java itself, and repeated here as its user would.
+While Java runs a statement (an append, or a merge-on-read delete), one of our threads compacts the same files: one compaction for
+each statement of Java, so that they always overlap. Java itself refuses a delete that it planned on files which we then replaced,
+and the test repeats it as a user would.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Iceberg Java loads what evolution makes of tables, and its rule about names of partition fields is the one kept here."""
+"""Iceberg Java loads evolved tables, and its rule about names of partition fields is the same as ours."""
 
 from __future__ import annotations
 

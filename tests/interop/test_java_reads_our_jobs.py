@@ -1,4 +1,4 @@
-"""What ingest with a wider schema, upsert, import and statistics leave behind is read by Iceberg Java with equal rows."""
+"""Iceberg Java reads the results of ingest with a wider schema, upsert, import and statistics with equal rows."""
 
 from __future__ import annotations
 

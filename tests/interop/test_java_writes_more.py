@@ -1,4 +1,4 @@
-"""What Iceberg Java writes beside plain rows: newer types, delete files of every format, files without ids, statistics."""
+"""Tables that Iceberg Java writes beyond plain rows: newer types, delete files of every format, files without ids, statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Maintenance, by Spark's executors and in the local lane, changes no row of any reader and writes the files its plan promised."""
+"""Maintenance, with Spark's executors and in the local lane, changes no row of any reader and writes the files that its plan
+promised."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every feature, written here, in four readers: Iceberg Java in Spark, Iceberg Java's own reader, PyIceberg and DuckDB.
 
-Each gives the rows that are read here, or the refusal that is stated; docs/conformance.md shows the same as a table."""
+Each gives the same rows as this package, or the stated refusal; docs/conformance.md shows the same as a table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""DELETE, UPDATE and MERGE leave the rows that Iceberg Java's own Spark runtime leaves, or fail where it fails.
+"""DELETE, UPDATE and MERGE leave the same rows as Iceberg Java's own Spark runtime, or fail in the same cases.
 
-Two tables of the same rows, files and deletes; every generated statement is run on one by a job here and on the other by Java, and
-both are read by both. ``ICEBERG_OPS_STATEMENTS`` is how many statements each table sees (default 3, on every other table; where it
-is given, on every table), ``ICEBERG_OPS_SEED`` where the seeds begin.
+Two tables have the same rows, files and deletes; every generated statement runs on one as a job of this package and on the other in
+Java, and both engines read both tables. ``ICEBERG_OPS_STATEMENTS`` is the number of statements per table (default 3, on every other
+table; if it is set, on every table), ``ICEBERG_OPS_SEED`` the first seed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables written by Iceberg Java through Spark are read here with equal rows, at every snapshot; commits of both alternate."""
+"""This package reads tables written by Iceberg Java through Spark with equal rows, at every snapshot; commits of both alternate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a file is there: an error of the store is no answer."""
+"""Whether a file exists: an error of the store must not count as an answer."""
 
 from __future__ import annotations
 

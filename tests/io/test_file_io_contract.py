@@ -1,4 +1,4 @@
-"""What every FileIO promises, run against each implementation."""
+"""The contract of every FileIO, run against each implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A write that finds the disk full is refused for now, and leaves nothing on the disk that is full."""
+"""A write to a full disk is refused as retryable, and leaves no file on the disk."""
 
 from __future__ import annotations
 

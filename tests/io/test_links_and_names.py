@@ -1,5 +1,4 @@
-"""Links that lead nowhere and names that are no UTF-8 do not end a listing or a job, and are not deleted where they could not be
-looked at."""
+"""Broken links and names that are not UTF-8 do not end a listing or a job, and are not deleted if they could not be examined."""
 
 from __future__ import annotations
 

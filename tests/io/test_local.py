@@ -1,4 +1,4 @@
-"""The local file system: forms of locations, atomic creation, what a crash leaves."""
+"""The local file system: forms of locations, atomic creation, and files that a crash leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locations of one file are the same file however they are written (SCAN-10, with paths compared after mapping)."""
+"""Locations of one file are equal, however they are written (SCAN-10, with paths compared after mapping)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overlap of files on a sort key, told from bounds."""
+"""Overlap of files on a sort key, derived from bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What folders say of a file's partition."""
+"""The partition of a file, derived from folder names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a rewrite picks, how it groups them, why it leaves the others, and that it converges."""
+"""Which files a rewrite selects, how it groups them, why it leaves the others, and that it converges."""
 
 from __future__ import annotations
 

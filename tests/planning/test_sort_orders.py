@@ -1,4 +1,4 @@
-"""Sort orders as procedure text: what is understood, what is refused, which id files record."""
+"""Sort orders as procedure text: valid and refused forms, and the id that files record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sort of a partition comes to rest, also one that is larger than one file group: its groups are sorted apart."""
+"""Repeated sorts of a partition converge, also if it is larger than one file group: its groups are sorted separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pruning by columns keeps exactly the files that pruning one by one keeps: SCAN-02, SCAN-06, SCAN-08, MANIFEST-55, PART-11."""
+"""Columnar pruning keeps exactly the same files as pruning one by one: SCAN-02, SCAN-06, SCAN-08, MANIFEST-55, PART-11."""
 
 from __future__ import annotations
 

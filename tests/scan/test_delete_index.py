@@ -1,4 +1,4 @@
-"""Deletes meet data by the spec's rules: SCAN-09, SCAN-10, SCAN-11, SCAN-12, SCAN-13, PART-15, SEQ-07, PART-10."""
+"""Deletes apply to data by the spec's rules: SCAN-09, SCAN-10, SCAN-11, SCAN-12, SCAN-13, PART-15, SEQ-07, PART-10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between snapshots: SNAP-20, MANIFEST-50, SCAN-09 to SCAN-11 on both sides of a change."""
+"""Changes between snapshots: SNAP-20, MANIFEST-50, SCAN-09 to SCAN-11 on both sides of a change."""
 
 from __future__ import annotations
 

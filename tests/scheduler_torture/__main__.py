@@ -1,4 +1,4 @@
-"""``python -m tests.scheduler_torture [SCENARIO...]``: exit code 0, or 1 with what does not hold; counts of what was drawn."""
+"""``python -m tests.scheduler_torture [SCENARIO...]``: exit code 0, or 1 with the violated invariants; counts of what was drawn."""
 
 from __future__ import annotations
 

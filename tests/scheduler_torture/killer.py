@@ -1,4 +1,4 @@
-"""Kills what belongs to running tasks: the task's own process, its guard, its engine, and what the engine started."""
+"""Kills processes of running tasks: the task's own process, its guard, its engine, and the engine's children."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to Airflow, one scenario after the other; each raises TortureError where an invariant does not hold."""
+"""The scenarios for Airflow, one after the other; each raises TortureError if an invariant does not hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Airflow, a catalog, and files to load: started, asked, and stopped by pid."""
+"""A real Airflow, a catalog, and files to load: starts them, queries them, and stops them by pid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content files survive the way to another process exactly."""
+"""Content files are unchanged after they are sent to another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged bytes of any kind give a CorruptTableError that names the file, or values: never another exception, never a hang."""
+"""Damaged bytes of any kind give a CorruptTableError that names the file, or values: never another exception or a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests and lists that other projects keep as their own references."""
+"""Manifests and lists that other projects use as references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests: what is written is read back, by us and by fastavro; old, odd and broken ones read as the spec says."""
+"""Manifests: this package and fastavro read back what was written; old, unusual and broken ones are read as the spec requires."""
 
 from __future__ import annotations
 

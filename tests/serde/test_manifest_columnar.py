@@ -1,4 +1,4 @@
-"""The columnar path reads what the record decoder reads, or leaves the file to it."""
+"""The columnar path gives the same result as the record decoder, or leaves the file to it."""
 
 from __future__ import annotations
 

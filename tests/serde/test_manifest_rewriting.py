@@ -1,4 +1,4 @@
-"""Manifests written again as whole columns are those that entries written one after another give."""
+"""Manifests rewritten as whole columns equal those written entry by entry."""
 
 from __future__ import annotations
 

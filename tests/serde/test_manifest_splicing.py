@@ -1,4 +1,4 @@
-"""Files carried over as bytes are the files that encoding them again gives; in doubt they are encoded again."""
+"""Entries copied as bytes equal entries that are encoded again; in doubt they are encoded again."""
 
 from __future__ import annotations
 

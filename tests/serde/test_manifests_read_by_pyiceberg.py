@@ -1,4 +1,4 @@
-"""Manifests and lists that we write are read by PyIceberg with equal entries."""
+"""PyIceberg reads our manifests and lists with equal entries."""
 
 from __future__ import annotations
 

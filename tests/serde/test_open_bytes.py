@@ -1,4 +1,4 @@
-"""Only so many decompressed bytes stay open, the last ones."""
+"""Only a limited number of decompressed bytes stays in memory, the most recent ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sort orders that cannot be understood whole still parse (SORT-04, SORT-07, META-37); schemas say which is current (META-09)."""
+"""Sort orders that are only partly understood still parse (SORT-04, SORT-07, META-37); schemas show which one is current
+(META-09)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata that is about to be published is written and read again, of a change only what is new."""
+"""Metadata is written and read again before it is published; after a change only the new parts are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Theta sketches count what was put in, and are written in DataSketches' compact form."""
+"""Theta sketches count their input, and are written in DataSketches' compact form."""
 
 from __future__ import annotations
 

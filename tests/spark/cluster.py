@@ -1,5 +1,4 @@
-"""A standalone Spark cluster of two workers for tests: executors know the shared storage and the archive of the packages, nothing
-else."""
+"""A standalone Spark cluster of two workers for tests: executors have only the shared storage and the archive of the packages."""
 
 from __future__ import annotations
 

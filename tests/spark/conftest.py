@@ -1,4 +1,4 @@
-"""One Spark session for all Spark tests, and tables in a sqlite catalog that jobs are run on."""
+"""One Spark session for all Spark tests, and tables in a sqlite catalog for their jobs."""
 
 from __future__ import annotations
 

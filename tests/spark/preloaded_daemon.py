@@ -1,6 +1,5 @@
-"""PySpark's daemon, which forks the processes of Python tasks, with all modules loaded that our tasks import: a process of a task
-begins in milliseconds. Spark starts it as ``python -m tests.spark.preloaded_daemon pyspark.worker``.
-"""
+"""PySpark's daemon, which forks the processes of Python tasks, with all modules of our tasks preloaded: a task's process starts in
+milliseconds. Spark starts it as ``python -m tests.spark.preloaded_daemon pyspark.worker``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark says of many conditions on few rows: each is one column of one query, so that thousands take seconds."""
+"""Spark's results of many conditions on few rows: each is one column of one query, so that thousands take seconds."""
 
 from __future__ import annotations
 

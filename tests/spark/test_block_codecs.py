@@ -1,4 +1,5 @@
-"""Text compressed by Snappy and LZ4: Hadoop's blocks are read, and other forms are refused, of which it may find no text at all."""
+"""Text compressed by Snappy and LZ4: Hadoop's blocks are read, and other forms, in which the reader might find no text at all, are
+refused."""
 
 from __future__ import annotations
 

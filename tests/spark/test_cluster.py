@@ -1,6 +1,7 @@
-"""Jobs on a standalone cluster of two workers: executors know the shared storage and the archive of the packages, nothing else.
+"""Jobs on a standalone cluster of two workers: executors have only the shared storage and the archive of the packages.
 
-Tasks that fail after they wrote, and twins that Spark starts of slow ones, leave neither rows twice nor files behind.
+Tasks that fail after they wrote, and duplicate attempts that Spark starts for slow tasks, leave neither duplicate rows nor files
+behind.
 """
 
 from __future__ import annotations

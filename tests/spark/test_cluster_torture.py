@@ -1,8 +1,9 @@
-"""Jobs on a cluster of two workers while tasks die, dawdle and come back as zombies, executors are lost, sources give other rows
-each time and sessions are set oddly: rows are what a plain model says, keys are there once, no file is missing and none left over.
+"""Jobs on a cluster of two workers while tasks die, slow down and return as zombies, executors are lost, sources give different
+rows each time and sessions have unusual settings: rows match a plain model, each key is there once, no file is missing and none
+left over.
 
-The suite plays a few rounds; ``make torture`` plays more, with speculation too, and says what was drawn. ``ICEBERG_OPS_SEED`` plays
-another sequence.
+The suite runs a few rounds; ``make torture`` runs more, with speculation too, and prints what was drawn. ``ICEBERG_OPS_SEED``
+selects another sequence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``iceberg-ops`` with a job on Spark, stopped by a signal: the job ends with it, and leaves nothing but its report."""
+"""``iceberg-ops`` with a job on Spark, stopped by a signal: the job ends with it, and leaves only its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark lane hands over what carrying deletes over needs, as the local lane does."""
+"""The Spark lane passes on the data that carrying deletes over needs, as the local lane does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What planning makes of a condition that names the table it changes."""
+"""How planning handles a condition that names the table it changes."""
 
 from __future__ import annotations
 

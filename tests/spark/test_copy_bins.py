@@ -1,4 +1,4 @@
-"""Which of Spark's tasks takes in which of a statement's new files."""
+"""Which Spark task each new file of a statement is assigned to."""
 
 from __future__ import annotations
 

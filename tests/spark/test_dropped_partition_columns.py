@@ -1,4 +1,4 @@
-"""Spark jobs write on in a v1 table whose partition field is the void that is left of a dropped column (PART-08, PART-12)."""
+"""Spark jobs can still write to a v1 table whose partition field is void because its column was dropped (PART-08, PART-12)."""
 
 from __future__ import annotations
 

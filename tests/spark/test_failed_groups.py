@@ -1,4 +1,4 @@
-"""A rewrite that fails names the group that failed, not one that shared its task or was cancelled because of it."""
+"""A rewrite that fails names the failed group, not one that shared its task or was cancelled because of it."""
 
 from __future__ import annotations
 

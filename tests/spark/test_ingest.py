@@ -1,4 +1,5 @@
-"""Append and overwrite take rows from any source, refuse or divert what does not fit, and leave nothing behind when they fail."""
+"""Append and overwrite accept rows from any source, refuse or divert rows that do not fit, and leave no file behind when they
+fail."""
 
 from __future__ import annotations
 

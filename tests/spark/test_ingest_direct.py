@@ -1,4 +1,4 @@
-"""Parquet that needs nothing of Spark is read by Arrow: the table is the one Spark would have made, and so are the errors."""
+"""Arrow reads Parquet files that need nothing of Spark: the table is the same as with Spark, and so are the errors."""
 
 from __future__ import annotations
 

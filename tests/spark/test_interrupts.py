@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark works: an interrupt like any other. What the run wrote is gone, its report says that it was stopped."""
+"""Ctrl-C while Spark works is handled like any interrupt: the run's files are deleted, and its report shows that it was stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row operation holds while it runs."""
+"""The resources that a row operation holds while it runs."""
 
 from __future__ import annotations
 

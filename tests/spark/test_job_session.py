@@ -1,4 +1,4 @@
-"""Jobs in a session that a program uses for itself as well: neither sees what the other set or made there."""
+"""Jobs in a session that a program also uses for itself: neither sees the other's settings and views."""
 
 from __future__ import annotations
 

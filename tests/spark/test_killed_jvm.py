@@ -1,4 +1,4 @@
-"""A JVM that the system kills while a job works: the job is retryable, the table is as it was, and nothing is left."""
+"""The system kills the JVM while a job works: the job is retryable, the table is unchanged, and no file is left."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Row operations of lane local leave the tables that the Spark jobs leave: generated statements, each run by both on the same rows.
+"""Row operations of lane local leave the same tables as the Spark jobs: generated statements, each run by both on the same rows.
 
-What lane local refuses by name is no difference; everything else must be the same: the rows, the row ids of rows that were there
-(v3), the counts of the report, the equality deletes, or the class of the error.
+A refusal of lane local by name is not a difference; everything else must be equal: the rows, the row ids of existing rows (v3), the
+counts of the report, the equality deletes, or the class of the error.
 """
 
 from __future__ import annotations

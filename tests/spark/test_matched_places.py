@@ -1,4 +1,4 @@
-"""Rows that are only deleted are found by the driver without a Python task, the same rows as by tasks, or else by tasks."""
+"""The driver finds rows that are only deleted without a Python task, with the same result as tasks, or else uses tasks."""
 
 from __future__ import annotations
 

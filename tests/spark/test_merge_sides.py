@@ -1,4 +1,5 @@
-"""A clause of a MERGE reads the side that has a row there, and the table's own columns only, in both lanes with the same words."""
+"""A clause of a MERGE reads only the side that has a row there, and only the table's own columns, with the same messages in both
+lanes."""
 
 from __future__ import annotations
 

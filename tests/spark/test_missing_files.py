@@ -1,4 +1,5 @@
-"""A statement on a table whose data file is gone: one typed line that names the file, whoever reads it; nothing is committed."""
+"""A statement on a table whose data file is missing: one typed line that names the file, whichever reader finds it; nothing is
+committed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What Spark shows under a name: a subquery that has the name of a pinned table, values of folder names, spellings of locations,
-and columns that have names which jobs use."""
+"""The meaning of names in Spark: a subquery with the name of a pinned table, values in folder names, spellings of locations, and
+columns whose names jobs also use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Spark's own reader and ours read the same values, whatever a file's columns are called now and were called before.
+"""Spark's own reader and ours read the same values, whatever the present and former names of a file's columns.
 
-Tables are generated: columns are renamed, swapped, dropped, added under names that others had, and given wider types, and files
-are written in between. What Spark's reader gives is compared with what ours gives for the same files.
+Tables are generated: columns are renamed, swapped, dropped, added under the names of others, and given wider types, and files are
+written in between. The test compares both readers on the same files.
 """
 
 from __future__ import annotations

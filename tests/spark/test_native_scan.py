@@ -1,4 +1,4 @@
-"""Spark's own reader is used exactly where it reads the same rows as ours."""
+"""Spark's own reader is used exactly for files of which it reads the same rows as ours."""
 
 from __future__ import annotations
 

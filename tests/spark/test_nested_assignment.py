@@ -1,4 +1,4 @@
-"""SET of fields inside structs: no assigned value is lost, and what is not assigned stays, as Spark SQL has it."""
+"""SET of fields inside structs: no assigned value is lost, and unassigned fields stay, as in Spark SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns whose names mean something elsewhere: dots and quotes, names of Spark's, of Iceberg's, and of columns that jobs add."""
+"""Columns whose names have a meaning elsewhere: dots and quotes, names of Spark, of Iceberg, and of columns that jobs add."""
 
 from __future__ import annotations
 

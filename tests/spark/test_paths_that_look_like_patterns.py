@@ -1,4 +1,4 @@
-"""Paths of a source that have characters of a pattern in them, and really exist by just these names."""
+"""Source paths that contain characters of a pattern and exist with exactly these names."""
 
 from __future__ import annotations
 

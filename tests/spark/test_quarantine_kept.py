@@ -1,5 +1,5 @@
-"""The quarantine holds rows that are in no table: it stays where the commit of the others is there, or may be, and a repeated run
-makes no second one."""
+"""The quarantine holds rows that are in no table: it stays if the commit of the other rows exists, or may exist, and a repeated run
+creates no second one."""
 
 from __future__ import annotations
 

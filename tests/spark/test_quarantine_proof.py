@@ -1,4 +1,4 @@
-"""Whether the quarantine may go is proven by the run key where a run wrote no file of rows. No Spark session is needed."""
+"""If a run wrote no file of rows, its run key proves whether the quarantine may be deleted. No Spark session is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that count as repeatable, by the examples that Spark's own documentation has of them."""
+"""The functions that count as repeatable, checked with the examples of Spark's own documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A value that a statement cannot store is told by column, value and row, an expression that fails by its column."""
+"""The error for a value that a statement cannot store names column, value and row; the error for a failed expression names its
+column."""
 
 from __future__ import annotations
 

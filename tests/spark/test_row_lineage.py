@@ -1,4 +1,5 @@
-"""Rows of v3 tables keep their ids when statements change or move them, and only changed ones are of the new snapshot."""
+"""Rows of v3 tables keep their ids when statements change or move them, and only changed rows get the new snapshot's sequence
+number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Row operations change exactly the rows SQL says, in both modes, on v2 and v3 tables, and leave no file behind when they fail."""
+"""Row operations change exactly the rows that SQL defines, in both modes, on v2 and v3 tables, and leave no file behind when they
+fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement that reads the table it changes is evaluated again where another commit changes rows that it has read."""
+"""A statement that reads the table it changes is re-evaluated if another commit changes rows that it has read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A literal that lane local stores in a column is the value that a Spark job stores; what one refuses, the other does not store
-(but for a NULL of another type, which is NULL here).
+"""A literal that lane local stores in a column is the value that a Spark job stores; a literal that one refuses, the other does not
+store (except for a NULL of another type, which is NULL here).
 
-Literals of every form, into columns of every type: ``ICEBERG_OPS_STATEMENTS`` says how many (400). What lane local leaves to
-Spark by name ("run it with --lane spark") is no difference.
+Literals of every form, into columns of every type: ``ICEBERG_OPS_STATEMENTS`` sets the number (400). Literals that lane local
+leaves to Spark by name ("run it with --lane spark") are not a difference.
 """
 
 from __future__ import annotations

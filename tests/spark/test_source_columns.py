@@ -1,4 +1,4 @@
-"""What a folder of Parquet files holds, and Spark would leave out or take for something else."""
+"""Columns in a folder of Parquet files that Spark would skip or misinterpret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job reads the files of its source as they are: none up to the size it once had, none as a cache remembers it."""
+"""A job reads the files of its source in their current state: neither only up to a former size nor from a cache."""
 
 from __future__ import annotations
 

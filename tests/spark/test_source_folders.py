@@ -1,4 +1,4 @@
-"""Files in folders below a source's path: Spark reads them or the job fails; none is left out without a word."""
+"""Files in folders below a source's path: Spark reads them or the job fails; none is skipped silently."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How often Spark reads a text source: once for the names and types that are in it, where it must, and once for its rows; CSV once
-more for its quotes, which the reader of the rows does not check."""
+"""How often Spark reads a text source: once for its names and types, if necessary, and once for its rows; CSV once more for its
+quotes, which the reader of the rows does not check."""
 
 from __future__ import annotations
 

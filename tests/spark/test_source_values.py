@@ -1,4 +1,4 @@
-"""Values of a source come in as they are: decimals of folder names, and columns of files that Spark wrote with field ids."""
+"""Values of a source are stored unchanged: decimals in folder names, and columns of files that Spark wrote with field ids."""
 
 from __future__ import annotations
 

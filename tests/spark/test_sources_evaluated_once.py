@@ -1,4 +1,4 @@
-"""A source whose rows may differ between two evaluations is evaluated once for a statement; any other is not staged."""
+"""A source whose rows may differ between two evaluations is evaluated once per statement; any other is not staged."""
 
 from __future__ import annotations
 

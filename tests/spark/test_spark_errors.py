@@ -1,4 +1,4 @@
-"""The code of an error comes from what raised it, never from the text of the data."""
+"""The code of an error comes from the exception, never from text in the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions whose work Spark's tasks share come to what the local lane comes to."""
+"""Actions whose work is divided among Spark tasks give the same result as the local lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL functions that the program made (CREATE TEMPORARY FUNCTION ... RETURN ...), in conditions and values of statements."""
+"""SQL functions of the program (CREATE TEMPORARY FUNCTION ... RETURN ...), in conditions and values of statements."""
 
 from __future__ import annotations
 

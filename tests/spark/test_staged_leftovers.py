@@ -1,5 +1,5 @@
-"""What tasks wrote that no answer names does not stay; what the operation had staged before does. Rows of two evaluations of a plan
-that is not repeatable are never mixed."""
+"""Files of tasks that no answer names are deleted; files that the operation had staged before stay. Rows of two evaluations of a
+plan that is not repeatable are never mixed."""
 
 from __future__ import annotations
 

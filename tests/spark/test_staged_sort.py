@@ -1,4 +1,4 @@
-"""A large sort on Spark is two stages of tasks: the rows stay, files hold ranges, and nothing staged is left."""
+"""A large sort on Spark has two stages of tasks: the rows stay, files hold ranges, and no staged file is left."""
 
 from __future__ import annotations
 

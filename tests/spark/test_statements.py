@@ -1,4 +1,4 @@
-"""A statement on Spark whose files are rewritten, or whose rows change, right before its swap: it is re-evaluated and holds."""
+"""A statement on Spark whose files are rewritten, or whose rows change, right before its swap is re-evaluated and still correct."""
 
 from __future__ import annotations
 

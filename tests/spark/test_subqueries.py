@@ -1,4 +1,4 @@
-"""Subqueries in the conditions of DELETE and UPDATE: which tables they may name, what they see, and what is a conflict for them."""
+"""Subqueries in the conditions of DELETE and UPDATE: which tables they may name, which rows they see, and their conflicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python tasks of a session get the allocator that processes of our own have."""
+"""Python tasks of a session use the same allocator as our own processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every Python task does first takes nothing from the process but costs."""
+"""The set-up of every Python task removes only costs from the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long Spark work says how far it is while the driver waits."""
+"""Long Spark work reports its progress while the driver waits."""
 
 from __future__ import annotations
 

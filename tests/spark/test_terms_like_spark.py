@@ -1,7 +1,7 @@
 """Generated SQL expressions (functions, arithmetic, CASE, CAST) have Spark's types, values and errors, row by row; and conditions
-made of them keep the rows that Spark keeps. What only Spark evaluates is refused by name and compared with nothing.
+built from them keep the rows that Spark keeps. Expressions that only Spark evaluates are refused by name and not compared.
 
-``ICEBERG_OPS_STATEMENTS`` says how many of each (400), ``ICEBERG_OPS_SEED`` which.
+``ICEBERG_OPS_STATEMENTS`` sets the number of each (400), ``ICEBERG_OPS_SEED`` the seed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""CAST and TRY_CAST of texts to numbers, dates and truth values have Spark's values and errors, for columns and for literals.
+"""CAST and TRY_CAST of texts to numbers, dates and booleans have Spark's values and errors, for columns and for literals.
 
-``ICEBERG_OPS_STATEMENTS`` says how many (400; ten times as many texts in columns), ``ICEBERG_OPS_SEED`` which.
+``ICEBERG_OPS_STATEMENTS`` sets the number (400; ten times as many texts in columns), ``ICEBERG_OPS_SEED`` the seed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where text of CSV and JSON lies: files that are found twice, parts of files, values in names of folders, columns of odd types."""
+"""Locations of CSV and JSON text: files that are found twice, parts of files, values in folder names, columns of unusual types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of CSV and JSON that would be stored with other characters, and JSON objects with a name twice: bad records, by file."""
+"""CSV and JSON text that would be stored with other characters, and JSON objects with a duplicate name: bad records, per file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upsert leaves exactly the last row of every key, whatever lay in the table, in v2 and v3."""
+"""Upsert leaves exactly the last row of every key, whatever the table held, in v2 and v3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source rows of one key are found by the key as the table stores it, however it is written in the source; in both lanes."""
+"""Source rows with one key are matched by the key as the table stores it, however the source writes it; in both lanes."""
 
 from __future__ import annotations
 

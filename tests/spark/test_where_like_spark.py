@@ -1,5 +1,5 @@
-"""Generated WHERE conditions keep the rows that Spark keeps, in every lane: on rows, in scans of tables of every make, written out
-and read back, and through the Spark jobs themselves. What pruning does with them is in ``test_where_pruning_like_spark``."""
+"""Generated WHERE conditions keep the rows that Spark keeps, in every lane: on rows, in scans of tables of every layout, written
+out and read back, and through the Spark jobs themselves. ``test_where_pruning_like_spark`` tests pruning with them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Of generated WHERE conditions: a file that is pruned holds no row that Spark keeps, a file that is claimed to match holds no
-other, and what a partition leaves to be tested keeps the same rows.
+"""Pruning by generated WHERE conditions: a pruned file holds no row that Spark keeps, a file that is claimed to match holds only
+such rows, and the residual of a partition keeps the same rows.
 
 Requirements: SCAN-03, SCAN-05, SCAN-06, SCAN-07, SCAN-08.
 """

@@ -1,4 +1,4 @@
-"""A row operation with ``wap-id`` changes nothing that readers see until its snapshot is published; then exactly once."""
+"""A row operation with ``wap-id`` changes nothing for readers until its snapshot is published, and then exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A MERGE's INSERT that leaves a column out stores its write default, and DEFAULT names it, as in Spark's own SQL."""
+"""A MERGE's INSERT that omits a column stores its write default, and DEFAULT means the same, as in Spark's own SQL."""
 
 from __future__ import annotations
 

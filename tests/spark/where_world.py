@@ -1,6 +1,6 @@
 """Generated WHERE conditions with Spark's answers for every row of one table.
 
-``ICEBERG_OPS_STATEMENTS`` says how many (400), ``ICEBERG_OPS_SEED`` which.
+``ICEBERG_OPS_STATEMENTS`` sets the number (400), ``ICEBERG_OPS_SEED`` the seed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metadata columns, metrics modes, name mappings and look-up of columns by name."""
+"""Metadata columns, metrics modes, name mappings and column lookup by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calendar: against Python's own where that reaches, and beyond it by inversion."""
+"""The calendar: compared with Python's own in its range, and by inversion beyond it."""
 
 from __future__ import annotations
 

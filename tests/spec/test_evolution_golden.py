@@ -1,4 +1,4 @@
-"""Evolution against recorded metadata: the same operations as Java and Spark made, from base to the evolved table."""
+"""Evolution against recorded metadata: the same operations as in Java and Spark, from the base to the evolved table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From updates to the next metadata: ids, logs, refs, sequence numbers, row ids, and what is refused."""
+"""From updates to the next metadata: ids, logs, refs, sequence numbers, row ids, and refusals."""
 
 from __future__ import annotations
 

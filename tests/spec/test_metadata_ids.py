@@ -1,4 +1,4 @@
-"""What the metadata builder does with schemas, partition specs and sort orders: ids given, reused and refused."""
+"""How the metadata builder handles schemas, partition specs and sort orders: ids assigned, reused and refused."""
 
 from __future__ import annotations
 

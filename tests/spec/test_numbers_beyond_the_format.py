@@ -1,4 +1,5 @@
-"""What the format has no room for is refused where it would enter a table, by whomever it is asked: Java reads no such table."""
+"""Numbers that the format cannot hold are refused before they enter a table, whoever asks for them: Java cannot read such a
+table."""
 
 from __future__ import annotations
 

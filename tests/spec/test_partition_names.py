@@ -1,5 +1,5 @@
-"""A column with the name of a partition field that has another source: Iceberg Java does not load such a table. Each case is put
-before Iceberg Java in ``tests/interop/test_java_loads_evolved_tables.py``."""
+"""A column with the name of a partition field that has another source: Iceberg Java does not load such a table.
+``tests/interop/test_java_loads_evolved_tables.py`` tests each case with Iceberg Java."""
 
 from __future__ import annotations
 

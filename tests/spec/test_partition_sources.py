@@ -1,5 +1,5 @@
-"""A column that a partition field of any spec comes from keeps a type that the field can take: Iceberg Java does not load a table
-otherwise. The same tables are put before Iceberg Java in ``tests/interop/test_java_loads_evolved_tables.py``."""
+"""The source column of a partition field of any spec keeps a type that the field can take: otherwise Iceberg Java does not load the
+table. ``tests/interop/test_java_loads_evolved_tables.py`` tests the same tables with Iceberg Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Partition fields of several specs as one struct: what is one field, what only looks like one (PART-03, PART-04, STAT-05)."""
+"""Partition fields of several specs as one struct: which fields are the same, and which only look the same (PART-03, PART-04,
+STAT-05)."""
 
 from __future__ import annotations
 

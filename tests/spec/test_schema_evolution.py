@@ -1,4 +1,4 @@
-"""Schema evolution: every allowed step, every forbidden one, and what no sequence of steps may break."""
+"""Schema evolution: every allowed step, every forbidden one, and invariants of any sequence of steps."""
 
 from __future__ import annotations
 

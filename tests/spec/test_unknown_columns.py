@@ -1,4 +1,4 @@
-"""What is said of a column that is not there: near names, and never the name itself."""
+"""The error for a missing column: similar names, and never the name itself."""
 
 from __future__ import annotations
 

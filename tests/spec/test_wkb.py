@@ -1,4 +1,4 @@
-"""Well-known binary is taken apart and shown as well-known text; anything else is corrupt (TYPE-39, TYPE-22, TYPE-23)."""
+"""Well-known binary is parsed and shown as well-known text; anything else is corrupt (TYPE-39, TYPE-22, TYPE-23)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Transforms whose value wraps around: the values of Iceberg Java's arithmetic, and where they lie.
+"""Transforms whose value wraps around: the values of Iceberg Java's arithmetic, and their ranges.
 
-The whole numbers are what ``TruncateUtil``'s formula gives in Java 17.
+The whole numbers are the results of ``TruncateUtil``'s formula in Java 17.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening the recorded tables of other engines, with their locations mapped to where the copies lie."""
+"""Opens the recorded tables of other engines, with their locations mapped to the copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata files: their names, where they go, and which one of a folder is current."""
+"""Metadata files: their names, their locations, and which one of a folder is current."""
 
 from __future__ import annotations
 

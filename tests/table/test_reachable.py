@@ -1,4 +1,4 @@
-"""What snapshots reach: live files of any of them, each kind apart."""
+"""Files that snapshots refer to: live files of any of them, each kind separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every manifest list and manifest of the recorded tables parses, adds up, and survives being written by us."""
+"""Every manifest list and manifest of the recorded tables can be parsed, adds up, and is unchanged after this package rewrites
+it."""
 
 from __future__ import annotations
 

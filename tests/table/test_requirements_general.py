@@ -1,4 +1,4 @@
-"""What holds for every file and every read of a table: GEN-01 to GEN-04, STAT-01."""
+"""Rules for every file and every read of a table: GEN-01 to GEN-04, STAT-01."""
 
 from __future__ import annotations
 

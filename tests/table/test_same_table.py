@@ -1,4 +1,4 @@
-"""Which states are states of one table: by their uuids, their history and their place."""
+"""Which states belong to one table: by their uuids, their history and their location."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A file of a table that the system refuses to read (a folder or a loop of links under its name) is a finding of the check, which
-goes on, and a corrupt table to everything that needs the file."""
+"""A table's file that the system cannot read (its name is a folder or a loop of links) is a finding of the check, which continues,
+and a corrupt table for every other reader of the file."""
 
 from __future__ import annotations
 

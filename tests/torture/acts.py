@@ -1,9 +1,9 @@
-"""What a writer is about to get committed, and whether what it is told about that is true.
+"""The work that a writer is about to commit, and whether its result is reported correctly.
 
-An act is one piece of work: its family (what kind of change it is), branch, stage and run key. Whoever does it again with the
-same key means the same work; work of another family, branch or stage under that key is other work, however it came by the key.
-From the outside three things must hold of each attempt: one that is reported as refused changed nothing, one that is reported as
-done is in the table (now, or since an earlier attempt at the same work), and one piece of work with a key is in the table once.
+An act is one piece of work: its family (the kind of change), branch, stage and run key. A repetition with the same key means the
+same work; work of another family, branch or stage with that key is other work, wherever the key came from. Three rules must hold
+for each attempt: an attempt that is reported as refused changed nothing, one that is reported as done is in the table (now, or
+since an earlier attempt at the same work), and one piece of work with a key is in the table once.
 """
 
 from __future__ import annotations

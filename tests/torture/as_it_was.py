@@ -1,7 +1,7 @@
-"""The rules of this package as they were when they lost data: what a fix is switched off with (``switching``).
+"""The rules of this package from the time when they lost data: replacements that switch a fix off (``switching``).
 
-Most faults had to get past two rules: the one that was mended, and the gate that now proves every deletion. So most switches take
-away both. Nothing here is used but to show that the torture finds the fault.
+Most faults had to pass two rules: the one that was fixed, and the gate that now proves every deletion. So most switches remove
+both. Everything here is used only to show that the torture finds the fault.
 """
 
 from __future__ import annotations

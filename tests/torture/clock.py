@@ -1,7 +1,7 @@
-"""Time and chance of the torture world: each I/O step takes a second, names come from the seed, and nobody sleeps.
+"""Time and randomness of the torture world: each I/O step takes a second, names come from the seed, and nobody sleeps.
 
-So leases, ages and rhythms of writers mean in the world what they mean outside, and a seed is a schedule. Product code is not told:
-it asks ``time``, ``uuid`` and ``secrets`` as ever.
+So leases, ages and intervals of writers have the same meaning in the world as outside, and a seed is a schedule. Product code is
+unchanged: it uses ``time``, ``uuid`` and ``secrets`` as usual.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Says at the end of a run what its seeds drew, and fails a long run that never drew something."""
+"""Prints at the end of a run what its seeds drew, and fails a long run that never drew something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the seeds of a run drew, added up: shapes of worlds, kinds of writers, faults. What is never drawn proves nothing."""
+"""Counts of what the seeds of a run drew: shapes of worlds, kinds of writers, faults. A case that is never drawn proves nothing."""
 
 from __future__ import annotations
 

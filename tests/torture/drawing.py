@@ -1,6 +1,6 @@
-"""Which world a seed draws: format, catalog, storage, layout, properties, what may go wrong. Each part has a name that is counted.
+"""The world that a seed draws: format, catalog, storage, layout, properties, possible faults. Each part has a name that is counted.
 
-Most worlds have few oddities, so that what one of them breaks is not hidden by another that refuses the work first; every pair of
+Most worlds have few oddities, so that a fault caused by one is not hidden by another that refuses the work first; every pair of
 oddities is drawn somewhere.
 """
 

@@ -1,5 +1,5 @@
-"""Writers that change what a table is: columns, partition spec, sort order, format version, properties. None changes a row, but
-that a column which is dropped takes its values along."""
+"""Writers that change a table's definition: columns, partition spec, sort order, format version, properties. None changes a row,
+except that a dropped column loses its values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What may happen to a writer at a boundary, and the boundaries of the committer that are no I/O.
+"""Events that may happen to a writer at a boundary, and the boundaries of the committer that are not I/O.
 
-An exception is raised where a call is about to take effect or has taken it, and the process goes on: its handlers run, its caller
-tries again or turns to something else. ``lost answer`` is the unavailable store whose call took effect. Beside I/O, a committer
-calls out to its operation, its catalog, its clock and its sleep: an exception there comes from code that it does not know."""
+An exception is raised before or after a call takes effect, and the process continues: its handlers run, its caller retries or does
+something else. ``lost answer`` is the unavailable store whose call took effect. Apart from I/O, a committer calls its operation,
+its catalog, its clock and its sleep: an exception there comes from code that it does not know."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A writer of another engine: it validates nothing, and goes on in the partition spec and schema it began with, as a streaming
-upsert does that nobody restarted after the table was evolved.
+"""A writer of another engine: it validates nothing, and continues with the partition spec and schema that it started with, like a
+streaming upsert that was not restarted after the table was evolved.
 
-It writes manifests and lists with the table floor's encoders, takes over the parent's manifests as they are, and swaps; refused, it
-does so again on the new head. What its equality deletes reach is the spec's to say: files of their spec and partition.
+It writes manifests and lists with the table floor's encoders, reuses the parent's manifests unchanged, and swaps; if it is refused,
+it repeats this on the new head. The spec defines what its equality deletes apply to: files of their spec and partition.
 """
 
 from __future__ import annotations

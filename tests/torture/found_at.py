@@ -1,4 +1,4 @@
-"""The seed at which each fault is found when its rule is as it was (written by ``test_faults_are_found``, run as a module)."""
+"""The seed at which each fault is found with its old rule (written by ``test_faults_are_found``, run as a module)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""More operations to be killed half way: what whole jobs do (actions under their own names, statements from Python, imports).
+"""More operations to be killed during their work: whole jobs (actions under their own names, statements from Python, imports).
 
-See ``killed_operations`` for what a work is; this file holds those that go through ``run_job`` or commit what a Spark statement
-commits.
+See ``killed_operations`` for the form of a work; this file holds those that use ``run_job`` or commit like a Spark statement.
 """
 
 from __future__ import annotations

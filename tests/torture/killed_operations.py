@@ -1,4 +1,5 @@
-"""Every operation of the commit package on one table under one run key, for tests that kill it half way (jobs: ``killed_jobs``)."""
+"""Every operation of the commit package on one table under one run key, for tests that kill it during its work (jobs:
+``killed_jobs``)."""
 
 from __future__ import annotations
 

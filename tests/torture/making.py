@@ -1,7 +1,6 @@
 """The world's tables and files: a schema of (id, data, region, kind) in some layout, and files as engines write them.
 
-Everything is a real file, written by the package's writers; that what is in them is right is not asked of these (``reading``
-judges)."""
+Everything is a real file, written by the package's writers; these do not check the content (``reading`` does)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pytest plugin that takes one ``raise`` out of a module before it is imported (``test_every_check_matters``)."""
+"""A pytest plugin that removes one ``raise`` from a module before it is imported (``test_every_check_matters``)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""A small world in which tables of one name are made, committed to and dropped by writers that take turns at every step of storage.
+"""A small world in which writers create, change and drop tables of one name, and switch at every storage step.
 
-The catalog is the filesystem one, where a table is its folder and a version is a file's name: what one table leaves there, the
-next one meets. Writers may die at any step. In some worlds another engine makes tables: it knows no marks of drops, and begins at
-version 1. In some, versions spell their table's uuid in upper and in lower case, and in some the table's folder is copied, and the
-copy dropped. Commits only set a property, so that a world is played in milliseconds.
+The catalog is the filesystem one, in which a table is its folder and a version is a file name: the next table meets the files that
+the previous one left. Writers may die at any step. In some worlds another engine creates tables: it ignores marks of drops, and
+begins at version 1. In some, versions spell their table's uuid in upper and in lower case, and in some the table's folder is
+copied, and the copy dropped. Commits only set a property, so that a world takes milliseconds.
 
-Held after every step: a dropped table is not back, a table that was made and not dropped is there, and what was acknowledged is in
-it. In the end the current version is lost, and that is noticed."""
+Checked after every step: a dropped table is not back, a table that was created and not dropped exists, and acknowledged commits are
+in it. In the end the current version is lost, and that is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers that change which table has which name."""
+"""Writers that rename, drop and create tables."""
 
 from __future__ import annotations
 

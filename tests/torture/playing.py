@@ -1,4 +1,4 @@
-"""A seed played from the first table to the last clean-up."""
+"""Runs a seed from the first table to the last clean-up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a child of the fork server needs, imported once by the server: a child then starts in milliseconds, and there are hundreds.
+"""The modules that a child of the fork server needs, imported once by the server: a child then starts in milliseconds, and there
+are hundreds.
 
-Imported for its effect. Arrow would import pandas at its first array, in each child anew; so pandas is kept out first.
+Imported for its effect. Arrow would import pandas at its first array, in each child again; so pandas is excluded first.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a reader of a snapshot sees, worked out from the bytes in storage and the Iceberg spec, without the package's readers.
+"""The rows that a reader of a snapshot sees, derived from the bytes in storage and the Iceberg spec, without the package's readers.
 
-Metadata is plain JSON, manifests are read with fastavro, data and deletes with pyarrow; sequence numbers and row ids are
-inherited here, and deletes are matched here: a vector or a position delete by path, partition and sequence number (equal or
-later), an equality delete by spec, partition and sequence number (later), or everywhere if its spec has no partition field. So a
-fault of the package's planner or of its caches cannot hide in the judge. Files never change, so each is read once; that none is
-written a second time is the world's to check."""
+Metadata is plain JSON, fastavro reads manifests, pyarrow reads data and deletes. This module computes inherited sequence numbers
+and row ids, and matches deletes itself: a vector or a position delete by path, partition and sequence number (equal or later), an
+equality delete by spec, partition and sequence number (later), or everywhere if its spec has no partition field. So a fault of the
+package's planner or of its caches cannot hide in the judge. Files never change, so each is read once; the world checks that none is
+written a second time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A writer of another engine that replaces a table (CREATE OR REPLACE TABLE [AS SELECT]), as Iceberg Java builds the replacement.
+"""A writer of another engine that replaces a table (CREATE OR REPLACE TABLE [AS SELECT]), in the same way as Iceberg Java.
 
-Uuid, location and properties stay. A column has the id of the present one of its name, whatever its type; ``kind`` may become a
-number or a text, or go. Main is dropped, and set to a first snapshot without a parent, or has none until somebody appends. All
-other refs and snapshots stay: a branch may hold rows of former columns, which nobody can read by the table's (``Watched.fit``)."""
+Uuid, location and properties stay. A column has the id of the present one with its name, whatever its type; ``kind`` may become a
+number or a text, or be dropped. Main is dropped, and set to a first snapshot without a parent, or has none until the first append.
+All other refs and snapshots stay: a branch may hold rows of former columns, which nobody can read by the table's
+(``Watched.fit``)."""
 
 from __future__ import annotations
 

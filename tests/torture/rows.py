@@ -1,8 +1,8 @@
-"""Rows of the torture world, and models of what a branch should have.
+"""Rows of the torture world, and models of the expected rows of a branch.
 
-A row is (region, id, version, kind). ``kind`` stands for whatever column comes and goes: its value belongs to one field id, so
-that a column that is dropped and added again under its name reads as null in rows written before. A model is every row of a
-branch, in no order, and holds a row twice where a file is live twice (an import that was told not to look for duplicates)."""
+A row is (region, id, version, kind). ``kind`` represents any column that is dropped and added: its value belongs to one field id,
+so a column that is dropped and added again under its name reads as null in rows written before. A model is every row of a branch,
+in no order, and holds a row twice if a file is live twice (an import without the check for duplicates)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Schedules told step by step, for faults that need a particular moment or something that no writer does (a file that is lost).
+"""Schedules written step by step, for faults that need a particular moment or an event that no writer causes (a lost file).
 
-Each scene fails with AssertionError where the fault is there. They are as short as they can be made.
+Each scene fails with AssertionError if the fault is present. They are as short as possible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which oddities of real tables the tables of a world have shown, to be counted: a world that may have one need not get it."""
+"""Which oddities of real tables occurred in the tables of a world, for the counts: a world that may have one need not get it."""
 
 from __future__ import annotations
 

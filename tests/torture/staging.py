@@ -1,7 +1,7 @@
-"""A world with a bit of everything, to which every case of an exhaustive test comes back.
+"""A world with every feature, which is the start of every case of an exhaustive test.
 
-Cases are named by what they play: a kind of writer, the dice it draws its particulars with, and what happens at which of its
-boundaries. So a case that fails can be played again by itself.
+A case is named by its content: a kind of writer, the dice it draws its details with, and the events at its boundaries. So a failed
+case can be run again alone.
 """
 
 from __future__ import annotations

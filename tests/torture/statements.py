@@ -1,4 +1,4 @@
-"""Writers that find rows and change them: deletes, updates and merges in both modes, and the row jobs of this lane."""
+"""Writers that find rows and change them: deletes, updates and merges in both modes, and the row jobs of lane local."""
 
 from __future__ import annotations
 

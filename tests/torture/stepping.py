@@ -1,9 +1,9 @@
-"""Writers that move one I/O step at a time, in an order that one seed decides.
+"""Writers that advance one I/O step at a time, in an order that one seed decides.
 
-Each writer is a greenlet: at every call of storage and at every look at or swap of the catalog's pointer it hands over to the
-scheduler, which says who goes on. So a seed is a schedule, and a failure can be played again. At each such boundary, before and
-after the call takes effect, a writer may die or be met by an exception (``faults``); at calls that are no I/O it may be met too,
-but hands over to nobody.
+Each writer is a greenlet: at every storage call and at every read or swap of the catalog's pointer it switches to the scheduler,
+which selects the next writer. So a seed is a schedule, and a failure can be replayed. At each such boundary, before and after the
+call takes effect, a writer may die or receive an exception (``faults``); at calls that are not I/O it may receive one too, but does
+not switch.
 """
 
 from __future__ import annotations

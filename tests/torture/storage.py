@@ -1,7 +1,6 @@
-"""Where a world's files lie: in memory, or on a disk that knows one place by many spellings.
+"""Storage of a world's files: in memory, or on a disk on which one location has many spellings.
 
-A disk is a folder in memory where the system has one: it is names that are put to the test there, not the hardware. Files get the
-world's time.
+A disk is a folder in memory if the system has one: the test concerns names, not the hardware. Files get the world's time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Takes a fix out of the package while it is running: a function does what another one says.
+"""Removes a fix from the package at run time: one function gets the behaviour of another.
 
-A function is replaced by its code, not by its name, so that every module that has imported it calls the replacement too. The
-replacement gets the function as it is as its first argument.
+A function's code is replaced, not its name, so every module that has imported it calls the replacement too. The replacement gets
+the present function as its first argument.
 """
 
 from __future__ import annotations

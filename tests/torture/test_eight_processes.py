@@ -1,8 +1,7 @@
-"""Eight processes on one table, each keeping a log of what was acknowledged to it: all of it is there afterwards.
+"""Eight processes on one table, each with a log of its acknowledged work: all of it is in the table afterwards.
 
-Five add rows, delete and update some of their own, one compacts, one rewrites manifests, one expires snapshots and removes
-orphans. Ten seconds
-here, sixty by ``make torture``.
+Five add rows, delete and update some of their own, one compacts, one rewrites manifests, one expires snapshots and removes orphans.
+The test takes ten seconds here, sixty in ``make torture``.
 """
 
 from __future__ import annotations

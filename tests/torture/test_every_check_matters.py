@@ -1,8 +1,8 @@
-"""Every refusal of the commit package is taken out once, and a test fails.
+"""Every refusal of the commit package is removed once, and a test fails.
 
-``checks.py`` and ``schema_conflicts.py`` are put to it in ``commit/test_conflicts``, function by function. Here are the
-refusals elsewhere, each with the test that misses it: a child process takes the ``raise`` out of the module as it is imported, and
-runs that test. The suite does it for a few, ``make torture`` for all; that none is left out is looked at always.
+``commit/test_conflicts`` does this for ``checks.py`` and ``schema_conflicts.py``, function by function. Here are the refusals
+elsewhere, each with the test that fails without it: a child process removes the ``raise`` from the module as it is imported, and
+runs that test. The suite does it for a few, ``make torture`` for all; a check that no refusal is missing always runs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""An exception of each kind at every boundary of every kind of writer, and the process goes on.
+"""An exception of each kind at every boundary of every kind of writer, and the process continues.
 
-A writer works alone on a table that has a bit of everything; at its k-th step of I/O, or call out of the committer, one exception
-is raised, before the call takes effect or after. What handles it may report anything but an untruth: what it calls refused is not
-in the table, what it calls done is. Then its caller tries again under the same run key, and the work is in the table once; all
-readers see the model's rows throughout, and one clean-up later no file is left that belongs to nothing. The suite takes a few
-steps of each writer; ``make torture`` takes all, with each kind of exception."""
+A writer works alone on a table with every feature; at its k-th step of I/O, or call out of the committer, one exception is raised,
+before the call takes effect or after. Its report must be true: work that is reported as refused is not in the table, work that is
+reported as done is. Then its caller retries under the same run key, and the work is in the table once; all readers see the model's
+rows throughout, and after one clean-up no unreferenced file is left. The suite takes a few steps of each writer; ``make torture``
+takes all, with each kind of exception."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Each fault that was found in this package, and what of the torture fails because of it.
+"""Each known fault of this package, and the part of the torture that fails because of it.
 
-An example is a seed of ``test_interleaved_steps`` or a scene. As the package is now, it passes; with the rules as they were before
-the fault was mended (``as_it_was``), it has to fail. The seeds (``found_at``) are of this drawing and of the I/O steps that the
-package takes: where these change, ``python -m tests.torture.test_faults_are_found`` looks for others."""
+An example is a seed of ``test_interleaved_steps`` or a scene. It passes with the present package; with the old rules
+(``as_it_was``) it must fail. The seeds (``found_at``) depend on the drawing and on the I/O steps of the package: if these change,
+``python -m tests.torture.test_faults_are_found`` searches for others."""
 
 from __future__ import annotations
 

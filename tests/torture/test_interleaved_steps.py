@@ -1,9 +1,9 @@
 """Writers of every kind, interleaved at every I/O boundary, in worlds of every shape, against a plain model of rows.
 
-After every step every reader of every retained snapshot sees exactly the model's rows, no file such a reader needs is deleted,
-and what writers were told is true; after all end and one maintenance run, no file is left that belongs to nothing. ``make
-torture`` plays thousands of seeds, the suite a few; a failure names its seed, and ``ICEBERG_OPS_SEED=<seed> make torture`` plays
-it again and tells its story."""
+After every step every reader of every retained snapshot sees exactly the model's rows, no file such a reader needs is deleted, and
+the reports to writers are true; after all have ended and one maintenance run, no unreferenced file is left. ``make torture`` runs
+thousands of seeds, the suite a few; a failure names its seed, and ``ICEBERG_OPS_SEED=<seed> make torture`` runs it again and prints
+its steps."""
 
 from __future__ import annotations
 

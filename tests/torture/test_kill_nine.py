@@ -3,9 +3,9 @@
 The child is forked by a server of its own that runs no threads, because a fork of a test process full of them may hang, and that
 has loaded all a child needs (``preloaded``).
 
-Afterwards the table is readable and the operation is wholly there or not at all; a rerun under the same run key finishes it, once;
-and one maintenance run later no file is left that belongs to nothing. The suite takes a few steps of each operation, spread evenly;
-``make torture`` takes them all.
+Afterwards the table is readable and the operation is complete or absent; a rerun under the same run key finishes it, once; and
+after one maintenance run no unreferenced file is left. The suite takes a few steps of each operation, spread evenly; ``make
+torture`` takes them all.
 """
 
 from __future__ import annotations

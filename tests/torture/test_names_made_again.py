@@ -1,6 +1,6 @@
-"""Tables of one name that are made and dropped beside writers (``names_made_again``): nothing acknowledged is lost, and nothing
-that was dropped is back. With the rules as they were, seeds show the faults; where the package's steps of storage change, look for
-others with ``python -m tests.torture.test_names_made_again``."""
+"""Tables of one name that are created and dropped beside writers (``names_made_again``): no acknowledged commit is lost, and no
+dropped table is back. With the old rules, seeds show the faults; if the package's storage steps change, ``python -m
+tests.torture.test_names_made_again`` searches for others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One writer is interrupted at every step of I/O, and another does all its work before it goes on.
+"""One writer is interrupted at every step of I/O, and another does all its work before the first continues.
 
-Most faults of concurrency need no more than that: one switch at the wrong moment, now and then an exception after it. So it is
-looked at systematically, where ``test_interleaved_steps`` draws. The suite takes a few cases, ``make torture`` every step of
-every kind of writer with some others, and every step with an exception of some kind."""
+Most concurrency faults need only this: one switch at the wrong moment, sometimes an exception after it. So this test is systematic,
+while ``test_interleaved_steps`` draws. The suite takes a few cases, ``make torture`` every step of every kind of writer with some
+others, and every step with an exception of some kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The same world, driven by Hypothesis: which writer begins, who moves how far, who dies. A failure is shrunk to few steps."""
+"""The same world, driven by Hypothesis: which writer begins, who advances how far, who dies. Hypothesis shrinks a failure to few
+steps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One table, and a plain model of the rows that each branch should have.
+"""One table, and a plain model of the expected rows of each branch.
 
-A writer's ``effect`` is applied to its branch's model at the very step at which the table's pointer moves, and from then on every
-reader has to see it; a snapshot keeps the rows it was first seen with. What readers see is worked out by ``reading``. A snapshot
-that is leased while it is in the table keeps its files until the lease is given back or runs out, as if it were retained."""
+A writer's ``effect`` is applied to its branch's model at the exact step at which the table's pointer moves, and from then on every
+reader has to see it; a snapshot keeps the rows of its first read. ``reading`` computes what readers see. A snapshot that is leased
+while it is in the table keeps its files until the lease is returned or expires, as if it were retained."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tables, a catalog and a store, writers that take turns on them, and the look of every reader after each step.
+"""Tables, a catalog and a store, writers that take turns on them, and the checks of every reader after each step.
 
-What a world is made of is drawn (``drawing``); what rows each branch should have is each table's to say (``watched``), what was
-reported and whether it is so, the acts' (``acts``). What writers do is in ``writers``, ``statements``, ``maintenance``,
-``evolution``, ``foreign``, ``replacement`` and ``naming``."""
+``drawing`` draws the parts of a world; each table (``watched``) defines the expected rows of its branches, and ``acts`` whether
+reports are true. The writers are in ``writers``, ``statements``, ``maintenance``, ``evolution``, ``foreign``, ``replacement`` and
+``naming``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writers that change rows through operations of the commit package, and the table of all kinds. Each works through to its
-commit, one I/O step at a time."""
+"""Writers that change rows through operations of the commit package, and the table of all kinds. Each advances to its commit one
+I/O step at a time."""
 
 from __future__ import annotations
 

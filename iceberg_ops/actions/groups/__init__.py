@@ -1,8 +1,8 @@
-"""Work in groups of files, committed by groups: what the four rewrites share.
+"""Work in groups of files that are committed by group: the shared part of the four rewrites.
 
-``group_commits`` is the service, with ``group_plans`` (what it is given), ``group_batches`` (one commit), ``group_record`` (what
-the report says) and ``group_failures``. ``data_file_groups`` and ``delete_groups`` are the groups; ``certificate`` proves that a
-rewritten group has the rows of the old one, ``replanning`` plans again what a conflict took.
+``group_commits`` is the service, with ``group_plans`` (its input), ``group_batches`` (one commit), ``group_record`` (the content of
+the report) and ``group_failures``. ``data_file_groups`` and ``delete_groups`` are the groups; ``certificate`` proves that a
+rewritten group has the rows of the old one; ``replanning`` plans groups again after a conflict.
 
-Not here: which files make a group (``planning``), and how rows are rewritten (``data.rewriting``).
+Elsewhere: which files make a group (``planning``), and how rows are rewritten (``data.rewriting``).
 """

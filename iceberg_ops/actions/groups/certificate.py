@@ -1,8 +1,8 @@
 """The proof that a rewritten group kept its rows, checked before anything is committed.
 
-These figures must agree for every group: rows the manifests record for its files, less those that deletes removed, equal live rows
-read; live rows read equal rows written; what the new files' own metrics say equals what was written, row count and nulls of every
-counted column; and of files that record a sort order every row was found to be in it while it was written. A group that disagrees
+These figures must agree for every group: the rows that manifests record for its files, less the deleted rows, equal the live rows
+read; live rows read equal rows written; the metrics of the new files equal the rows written and the nulls of every counted column;
+and if a file records a sort order, its rows were verified to be in that order while they were written. A group that disagrees
 raises VerificationError: nothing of the run is committed.
 """
 
@@ -22,7 +22,7 @@ from iceberg_ops.spec.content_files import DataFile
 
 @dataclass(frozen=True, slots=True)
 class RewrittenGroup:
-    """A group of data files with what it became (``group_plans.FinishedGroup``); ``results`` are those of its works."""
+    """A group of data files with its result (``group_plans.FinishedGroup``); ``results`` are those of its works."""
 
     group: FileGroup
     added: tuple[DataFile, ...]
@@ -65,7 +65,7 @@ class _Figures:
 
 
 def certified(group: FileGroup, results: Sequence[GroupResult], plain_columns: Collection[int]) -> RewrittenGroup:
-    """The group with its certificate; nulls of ``plain_columns`` (top-level primitives) must also be recorded right.
+    """The group with its certificate; the recorded nulls of ``plain_columns`` (top-level primitives) must also be correct.
 
     Raises VerificationError that names the group and the figures that differ."""
     figures = _Figures()
@@ -95,7 +95,8 @@ def certified(group: FileGroup, results: Sequence[GroupResult], plain_columns: C
 
 
 def _recorded_nulls(added: Iterable[DataFile], plain_columns: Collection[int]) -> Mapping[int, int]:
-    """Nulls by field id, of the columns that every new file counts. Inside lists and maps Parquet counts otherwise than rows do."""
+    """Nulls by field id, of the columns that every new file counts. Inside lists and maps Parquet's null count differs from the
+    rows'."""
     counts = [file.null_value_counts or {} for file in added]
     everywhere = set(counts[0]).intersection(*counts[1:]) if counts else set()
     return {field_id: sum(found[field_id] for found in counts) for field_id in everywhere.intersection(plain_columns)}

@@ -1,8 +1,8 @@
-"""Groups of data files: how a runner's works become finished groups, and how these are committed.
+"""Groups of data files: how the works of a runner become finished groups, and how these are committed.
 
-Position deletes and deletion vectors that came meanwhile are carried over to the new files
-(``iceberg_ops.commit.operations.carry_over``). Delete files that apply to replaced files only go with the commit that replaces the
-last of them. Where others replaced or removed a file, what is left of its group is planned once more (``replanning``).
+Concurrent position deletes and deletion vectors are carried over to the new files
+(``iceberg_ops.commit.operations.carry_over``). Delete files that apply only to replaced files are removed by the commit that
+replaces the last of these. If others replaced or removed a file, the rest of its group is planned once more (``replanning``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def planned_group(group: FileGroup) -> GroupReport:
 def data_file_groups(
     run: Run, plan: RewriteDataFilesPlan, options: RewriteDataFilesOptions, dangling: Sequence[DataFile] = ()
 ) -> GroupPlan[RewrittenGroup]:
-    """The plan's groups as the group-commit service takes them. ``dangling`` are delete files that apply to nothing already."""
+    """The plan's groups in the form of the group-commit service. ``dangling`` are delete files that already apply to no file."""
     works = works_of(
         plan.groups, run.table.metadata, run.table.io,
         order=plan.order, sizes=options.sizes, operation_id=run.operation_id,
@@ -139,7 +139,7 @@ class _DataFileStrategy(GroupStrategy[RewrittenGroup]):
 def _worked(
     run: Run, groups: Sequence[FileGroup], works: Sequence[GroupWork], at_once: int
 ) -> Generator[RewrittenGroup | FailedGroup]:
-    """Groups as their last work completes, certified; a group fails with its first work that does."""
+    """Groups when their last work is complete, certified; a group fails when its first work fails."""
     by_id = {group.group_id: group for group in groups}
     waiting = dict.fromkeys(by_id, 0)
     for work in works:

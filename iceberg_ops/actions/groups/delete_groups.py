@@ -1,6 +1,6 @@
-"""What the rewrite of position delete files and the conversion of equality deletes share: groups of delete files, and their run.
+"""The shared part of the rewrite of position delete files and the conversion of equality deletes: groups of delete files.
 
-What a group's work is, and which operation commits it, each action says itself.
+Each action defines the work of a group and the operation that commits it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ G = TypeVar("G", bound=PlannedDeletes)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenDeletes:
-    """What a group of deletes became. ``data_files`` are those its new deletes name; ``positions`` how many they delete."""
+    """The result of a group of deletes. ``data_files`` are those its new deletes name; ``positions`` is how many they delete."""
 
     group_id: str
     removed: tuple[DataFile, ...]
@@ -76,7 +76,7 @@ class RewrittenDeletes:
 
     @property
     def certificate(self) -> Certificate:
-        """Positions: named before, written after."""
+        """Positions: read before, written after."""
         return Certificate(rows_in=self.positions, rows_out=sum(f.record_count for f in self.added))
 
 
@@ -102,7 +102,7 @@ class _DeleteStrategy(GroupStrategy[RewrittenDeletes]):
 
 
 def planned_deletes(plan_id: str, groups: Sequence[PlannedDeletes], skipped: Sequence[LeftAlone]) -> Findings:
-    """What the report says of a plan."""
+    """The content of the report for a plan."""
     return Findings(
         plan_id=plan_id,
         metrics={
@@ -134,7 +134,7 @@ def rewrite_groups(
     operation_of: OperationOf,
     progress: ProgressOptions,
 ) -> Result:
-    """Do every group's work, several at a time, and commit: see ``group_commits``."""
+    """Do the work of every group, several at a time, and commit: see ``group_commits``."""
     ordered = in_job_order(groups, progress.rewrite_job_order)
     at_once = min(progress.max_concurrent_file_group_rewrites, usable_cpus())
     meter = run.meter("rewriting", sum(g.input_files for g in groups), sum(g.input_bytes for g in groups), unit="delete files")

@@ -1,12 +1,11 @@
-"""One commit for a batch of finished groups, without those that a conflict takes.
+"""One commit for a batch of finished groups, without the groups that have a conflict.
 
-A conflict that names files of some groups costs these groups: their files are deleted, and the others are committed. One that names
-a dangling delete file, which others removed or replaced, leaves that file out. Iceberg Java throws the whole batch away in both
-cases (``BaseCommitService``). The batches of a plan are committed one after the other by one object, so a run never conflicts with
-itself.
+If a conflict names files of some groups, these groups are dropped: their files are deleted, and the others are committed. If it
+names a dangling delete file, which others removed or replaced, that file is left out. Iceberg Java discards the whole batch in both
+cases (``BaseCommitService``). One object commits the batches of a plan one after the other, so a run never conflicts with itself.
 
-The rule upheld: a group is recorded as committed only after the commit that holds it, and its files are deleted, through the gate,
-only when its commit certainly did not happen. After an unknown outcome nothing is deleted, and nothing else of the batch is tried.
+The rule: a group is recorded as committed only after the commit that holds it, and its files are deleted, through the gate, only if
+its commit certainly did not happen. After an unknown outcome nothing is deleted, and the rest of the batch is not tried.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
 
 _REMOVED = {True: summary_keys.DELETED_DATA_FILES, False: summary_keys.REMOVED_DELETE_FILES}
-"""What a snapshot's summary counts removed files under: data files, or deletes."""
+"""The summary key that counts removed files: of data files, or of deletes."""
 
 
 class GroupBatches(Generic[F]):
@@ -40,24 +39,24 @@ class GroupBatches(Generic[F]):
 
     def __init__(self, strategy: GroupStrategy[F], record: GroupRecord) -> None:
         self.conflicted: list[F] = []
-        """Groups that a conflict took, also of batches that failed in the end."""
+        """Groups dropped by a conflict, also of batches that failed in the end."""
         self._strategy, self._record = strategy, record
         self._run: Run = strategy.run
         self._turn = 0
         self._left_out: set[FileKey] = set()
-        """Dangling deletes that an earlier commit of this plan removed, or that someone else removed."""
+        """Dangling deletes that an earlier commit of this plan, or another process, removed."""
         self._replaced: set[str] = set()
         """Files that earlier commits of this plan replaced, in the snapshots ``_own``."""
         self._own: list[int] = []
         self._landed: CarriedOver | None = None
-        """The commit of the present batch, from the moment it is one."""
+        """The commit of the current batch, as soon as it has happened."""
 
     def commit(self, groups: Sequence[F], run_key: str) -> bool:
-        """Commit a batch (empty: only dangling delete files go); whether something of it is committed now, by this run or under its
-        key.
+        """Commit a batch (empty: only dangling delete files are removed). Returns whether some of it is committed now, by this run
+        or under its key.
 
-        Raises what the committer raises but for conflicts that name files of the batch; then the batch's files are deleted, unless
-        the outcome is unknown."""
+        Raises the errors of the committer, except conflicts that name files of the batch; then the batch's files are deleted,
+        unless the outcome is unknown."""
         left = list(groups)
         while left or (not groups and self._dangling(())):
             self._landed = None  # nothing of this batch is committed yet, whatever is raised before its commit
@@ -72,9 +71,9 @@ class GroupBatches(Generic[F]):
         return False
 
     def _taken(self, groups: Sequence[F], error: BaseException) -> Sequence[F] | None:
-        """Groups that a conflict takes, so that the others can be committed; empty where a dangling delete is left out instead.
+        """Groups that a conflict drops, so that the others can be committed; empty if a dangling delete is left out instead.
         None: the error ends the batch."""
-        if self._landed is not None:  # an interrupt of the record of what is committed
+        if self._landed is not None:  # an interrupt while a commit is being recorded
             self._record.entered(self._landed.committed)
             self._record.committed(groups, self._landed)
             return None
@@ -97,7 +96,7 @@ class GroupBatches(Generic[F]):
         self._record.count(self._strategy.waited())
         done = self._strategy.committed(operation, groups, self._turn, partial(self._commit_staged, groups))
         if done.committed.already_committed:
-            # Another process finished the same work between our look and our commit: what we wrote is not in the table. It may have
+            # Another process finished the same work between our check and our commit: our files are not in the table. It may have
             # left out groups that conflicted, so their files do not count as replaced: deletes still apply to them.
             self._record.entered(done.committed)
             if _is_whole(done.committed, groups):
@@ -133,7 +132,7 @@ class GroupBatches(Generic[F]):
         return tuple(file for key, file in dangling.items() if key not in self._left_out)
 
     def _leave_out(self, groups: Sequence[F], conflict: ValidationError) -> bool:
-        """Leave out dangling deletes that the conflict names (others removed or replaced them); False where it names none."""
+        """Leave out dangling deletes that the conflict names (others removed or replaced them); False if it names none."""
         identity, named = identity_under(self._run.table.io), self._named(conflict)
         hit = {file_key(file) for file in self._dangling(groups) if identity(file.file_path) in named}
         self._left_out |= hit
@@ -155,8 +154,8 @@ class GroupBatches(Generic[F]):
 
 
 def _is_whole(done: Committed, groups: Sequence[FinishedGroup]) -> bool:
-    """Whether a commit of another process under a batch's key holds all of these groups, as far as its snapshot counts files. It
-    may have left out some that conflicted."""
+    """Whether a commit of another process under a batch's key holds all of these groups, by the file counts of its snapshot. It may
+    have left out some that conflicted."""
     summary = {} if done.snapshot is None else done.snapshot.summary
     removed = Counter(_REMOVED[file.content is FileContent.DATA] for group in groups for file in group.removed)
     return all((counted := count_of(summary.get(name))) is None or counted >= count for name, count in removed.items())

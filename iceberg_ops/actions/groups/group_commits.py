@@ -1,25 +1,25 @@
 """The one service that runs and commits groups: of data files, of position deletes, of equality deletes, of manifests.
 
-An action plans, and gives its groups, the generator that does their work, and its ``GroupStrategy`` (``group_plans``). The service
-owns everything else, for every action alike:
+An action plans, and passes its groups, the generator that does their work, and its ``GroupStrategy`` (``group_plans``). The service
+does everything else, in the same way for every action:
 
-- **Work.** Groups are worked on side by side, in the lane of the runner. Without partial progress the first group that fails ends
-  the run; with it a failed group costs only itself. A VerificationError ends the run in both: where rows of one group do not add
-  up, no other is trusted.
+- **Work.** Groups are processed in parallel, in the runner's lane. Without partial progress the first group that fails ends the
+  run; with it a failed group is dropped alone. A VerificationError ends the run in both modes: if the rows of one group do not add
+  up, no other group is trusted.
 - **Batches.** One commit by default. With ``partial-progress.enabled`` finished groups are committed in up to
-  ``partial-progress.max-commits`` batches as they complete, and a batch that fails costs only itself, up to
-  ``partial-progress.max-failed-commits`` of them. One batch is committed after the other (``group_batches``).
-- **Keys.** The only commit carries the run's key; of several each carries the run's key and a digest of what the batch replaces, so
-  that a run that is done again never takes another batch's commit for its own.
-- **Conflicts.** A batch is committed without the groups that a conflict takes. What is left of these is planned and rewritten once
-  more where the strategy can (``GroupStrategy.plan_again``), all of it or nothing; otherwise it is the next run's.
-- **Files.** What is written and not committed goes through the gate, by its known names and, where work failed or was ended, by the
-  operation id in the name. After an unknown outcome nothing is deleted.
-- **The record.** Groups, counts and commits are entered as they happen (``group_record``), so the report of an interrupted run is
-  true. The result is made of the record.
+  ``partial-progress.max-commits`` batches as they complete, and a batch that fails is dropped alone, up to
+  ``partial-progress.max-failed-commits`` of them. Batches are committed one after the other (``group_batches``).
+- **Keys.** A single commit carries the run's key. If there are several, each carries the run's key and a digest of the files that
+  the batch replaces, so that a repeated run never takes another batch's commit for its own.
+- **Conflicts.** A batch is committed without the groups that conflict. The rest of these is planned and rewritten once more if the
+  strategy supports it (``GroupStrategy.plan_again``), all of it or nothing; otherwise it is left to the next run.
+- **Files.** The gate deletes files that are written and not committed, by their known names and, if work failed or was ended, by
+  the operation id in the name. After an unknown outcome nothing is deleted.
+- **The record.** Groups, counts and commits are entered when they happen (``group_record``), so the report of an interrupted run is
+  correct. The result is made from the record.
 
-Iceberg Java has a ``BaseCommitService`` per action, which commits on the thread that completes a batch: batches of one run conflict
-with each other there, and a conflict of one group throws away the batch.
+Iceberg Java has a ``BaseCommitService`` per action, which commits on the thread that completes a batch: there, batches of one run
+conflict with each other, and a conflict of one group discards the batch.
 """
 
 from __future__ import annotations
@@ -48,40 +48,41 @@ _UNDELETED = "written by this run, not committed, and could not be deleted"
 
 @dataclass(frozen=True, slots=True)
 class _Committed(Generic[F]):
-    """``kept``: something is committed, by this run or under its key. ``conflicted``: groups that a conflict took."""
+    """``kept``: something is committed, by this run or under its key. ``conflicted``: groups dropped by a conflict."""
 
     kept: bool
     conflicted: Sequence[F]
 
 
 class GroupCommits(Generic[F]):
-    """One run. ``planned`` is what the report says of the plan; ``lost`` the metric that counts files of groups given up."""
+    """One run. ``planned`` is the report's part about the plan; ``lost`` the metric that counts files of dropped groups."""
 
     def __init__(self, run: Run, planned: Findings, *, lost: str = "") -> None:
         self._run = run
         self._record = GroupRecord(run, planned, lost=lost)
         self._errors: list[Exception] = []
-        """What groups and commits failed with, in the order of their failures."""
+        """The errors of groups and commits, in the order of their failures."""
         self._refused = ""
         """Why the last batch that failed was not committed."""
 
     def work_and_commit(self, plan: GroupPlan[F], progress: ProgressOptions, zeros: Sequence[str] = ()) -> Result:
-        """Do the groups' work under a lease on the plan's snapshot, and commit. ``zeros`` are metrics that are reported even where
-        nothing is counted.
+        """Do the groups' work under a lease on the plan's snapshot, and commit. ``zeros`` are metrics that are reported even if
+        they are 0.
 
-        Raises the first error where nothing could be committed, CommitFailedError for too many failed commits, and what ends a run:
-        VerificationError, CommitStateUnknownError, interrupts."""
+        Raises the first error if nothing could be committed, CommitFailedError for too many failed commits, and the errors that end
+        a run: VerificationError, CommitStateUnknownError, interrupts."""
         with self._run.lease(plan.snapshot_id):
             tell_of_other_runs(self._run)
             self._record.count(dict.fromkeys(zeros, 0))
-            in_batches = progress.partial_progress and plan.groups  # Dangling deletes alone are one commit.
+            in_batches = progress.partial_progress and plan.groups  # Dangling deletes alone need one commit.
             end = self._partially(plan, progress) if in_batches else self._at_once(plan)
             if end.kept and not self._record.made and not progress.partial_progress:  # This run key stands for the whole run.
                 return self._record.result(AlreadyCommitted)
             return self._concluded(self._again(plan, end, progress) if end.conflicted else end.kept)
 
     def commit(self, strategy: GroupStrategy[F], groups: Sequence[F], *, none_left: str) -> Result:
-        """Commit groups whose work is done by their commit. ``none_left``: what became of them where it found nothing to do."""
+        """Commit groups whose work is done by their commit. ``none_left``: the status of the groups if the commit had nothing to
+        do."""
         with self._run.step("commit") as detail:
             kept = GroupBatches(strategy, self._record).commit(groups, self._run.run_key)
             detail.append(counted(self._record.attempts, "attempt"))
@@ -97,14 +98,14 @@ class GroupCommits(Generic[F]):
             with self._run.step("commit") as detail:
                 kept = batches.commit(done, self._run.run_key)
                 detail.append(counted(self._record.attempts, "attempt"))
-        except BaseException as e:  # one that came before the batch was begun
+        except BaseException as e:  # an error before the batch was begun
             self._drop_open(plan, done, e)
             raise
         return _Committed(kept, batches.conflicted)
 
     def _all(self, plan: GroupPlan[F], step: str, consequence: str) -> list[F]:
-        """Every group's result, in the plan's order. The first failure ends the others' work, and is raised; then nothing of it is
-        left."""
+        """Every group's result, in the plan's order. The first failure ends the work of the others, and is raised; then all files
+        are deleted."""
         done: list[F] = []
         try:
             with self._run.step(step), closing(plan.work()) as answers:
@@ -148,12 +149,12 @@ class GroupCommits(Generic[F]):
         return _Committed(any(commits), batches.conflicted)
 
     def _is_committed(self, batches: GroupBatches[F], groups: Sequence[F]) -> bool:
-        """Commit a batch; one that fails costs only itself. Raises only what ends a run."""
+        """Commit a batch; a failed one is dropped alone. Raises only the errors that end a run."""
         key = self._key_of(groups)
         try:
             if batches.commit(groups, key):
                 return True
-            self._refused = self._record.groups[groups[-1].group_id].reason or ""  # A conflict took every group.
+            self._refused = self._record.groups[groups[-1].group_id].reason or ""  # Every group had a conflict.
         except Exception as e:
             if _ends_the_run(e):
                 raise
@@ -169,8 +170,8 @@ class GroupCommits(Generic[F]):
         raise CommitFailedError(f"{failed} commits failed, more than partial-progress.max-failed-commits {most}: {self._refused}")
 
     def _again(self, plan: GroupPlan[F], end: _Committed[F], progress: ProgressOptions) -> bool:
-        """Work once more on what conflicts left over; whether anything of the run is committed now. Where something is, an error
-        leaves the rest to the next run."""
+        """Work once more on the files that conflicts left over; returns whether any work of the run is committed now. If so, an
+        error leaves the rest to the next run."""
         try:
             return self._work_again(plan, end, progress) or end.kept
         except Exception as e:
@@ -194,7 +195,7 @@ class GroupCommits(Generic[F]):
             return self._all_or_none(again.plan, is_only=not end.kept and not progress.partial_progress)
 
     def _all_or_none(self, plan: GroupPlan[F], *, is_only: bool) -> bool:
-        """Whether the groups are committed; a failure shows in their status. ``is_only``: it is the run's only commit."""
+        """Whether the groups are committed; a failure is recorded in their status. ``is_only``: it is the run's only commit."""
         known = len(self._errors)
         try:
             done = self._all(plan, "run again", "what was planned again was not committed")
@@ -221,23 +222,23 @@ class GroupCommits(Generic[F]):
         self._errors.append(consequence_of(failed, "its files are as they were"))
 
     def _abandon(self, plan: GroupPlan[F], done: Sequence[FinishedGroup], error: BaseException) -> None:
-        """Nothing more will be committed, and workers may have left files: those of the run are deleted."""
+        """No more groups will be committed, and workers may have left files: those of the run are deleted."""
         self._drop_open(plan, done, error)
         if outcome_unknown(error) is None:
             self._delete_leftovers(plan, error)
 
     def _drop_open(self, plan: GroupPlan[F], done: Sequence[FinishedGroup], error: BaseException) -> None:
-        """Drop groups of which nothing is known but their plan, and delete what was written for them."""
+        """Drop groups that are only planned, and delete their files."""
         staged = [file.file_path for group in done if self._record.is_open(group.group_id) for file in group.added]
         self._record.dropped_if_open(f"the run failed: {text_of(error)}", [group.group_id for group in plan.groups])
         self._record.left_over(delete_staged(plan.strategy.run, staged, after=error), _UNDELETED)
 
     def _delete_leftovers(self, plan: GroupPlan[F], error: BaseException | None = None) -> None:
-        """Delete what failed workers left, found by the operation id in the name."""
+        """Delete the files that failed workers left, found by the operation id in the name."""
         self._record.left_over(delete_leftovers(plan.strategy.run, self._record.committed_files, after=error), _UNDELETED)
 
     def _concluded(self, kept: bool) -> Result:
-        """Say what became of the run: all of it is committed, by this run or by another of its run key, or a part of it is."""
+        """The result of the run: all of it is committed, by this run or by another with its run key, or a part of it is."""
         groups, elsewhere = self._record.groups, self._record.elsewhere
         if not kept:
             if self._errors:
@@ -251,7 +252,7 @@ class GroupCommits(Generic[F]):
         return self._record.result(Committed if self._record.made else AlreadyCommitted)
 
     def _key_of(self, batch: Sequence[F]) -> str:
-        """The run's key and what the batch replaces."""
+        """The run's key and a digest of the files that the batch replaces."""
         digest = hashlib.sha256()
         for path, offset in sorted((f.file_path, f.content_offset or 0) for group in batch for f in group.removed):
             digest.update(f"{path}\0{offset}\0".encode())
@@ -259,5 +260,5 @@ class GroupCommits(Generic[F]):
 
 
 def _ends_the_run(error: Exception) -> bool:
-    """Whether an error costs more than the groups that met it: rows that do not add up, and an unknown outcome."""
+    """Whether an error affects more than the groups that raised it: rows that do not add up, and an unknown outcome."""
     return isinstance(error, VerificationError) or outcome_unknown(error) is not None

@@ -1,4 +1,4 @@
-"""How a group's failure is reported, and the exception that it stands for, with its consequence for the run."""
+"""How a group's failure is reported, and the exception for it, with its consequence for the run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def text_of(error: BaseException) -> str:
 
 
 def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
-    """The error to raise where groups failed and nothing is committed: the first one, with its own code, and how many more there
-    are. One that is not of the tree is raised as it is."""
+    """The error to raise if groups failed and nothing is committed: the first one, with its own code, and the number of others. An
+    exception outside the tree is raised unchanged."""
     first = errors[0]
     if not isinstance(first, IcebergOpsError):
         return first
@@ -26,8 +26,8 @@ def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
 
 
 def consequence_of(failed: FailedGroup, consequence: str) -> Exception:
-    """The error to raise for a failed group; ``consequence`` says what it means for the run. One that is not of the tree is raised
-    as it is."""
+    """The error to raise for a failed group; ``consequence`` says what it means for the run. An exception outside the tree is
+    raised unchanged."""
     if not isinstance(failed.error, IcebergOpsError):
         return failed.error
     error = type(failed.error)(f"group {failed.group_id}: {failed.error} ({consequence})")

@@ -1,8 +1,8 @@
-"""What is known of a run of groups while it goes on, so that a report of a failure tells it too.
+"""The record of a running job with groups, so that the report of a failure contains it too.
 
-The one place that writes the groups, counts and commits of such a run into the ``Outcome``. A group changes from ``planned`` to
-what became of it; a commit is entered before its groups, and these before their counts, so that whoever is interrupted in between
-has said the more important part.
+Only this module writes the groups, counts and commits of such a run into the ``Outcome``. A group changes from ``planned`` to its
+result. A commit is entered before its groups, and these before their counts, so that an interrupt in between loses only the less
+important part.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.config.report import GroupReport, GroupStatus, SkippedFile
 
 SETTLED = frozenset({"committed", "carried-over", "re-planned"})
-"""Statuses of a group of which nothing is left to do in its run."""
+"""Statuses of a group that needs no more work in its run."""
 
 
 class GroupRecord:
-    """``lost``: the metric that counts input files of groups that were given up; empty: none does."""
+    """``lost``: the metric that counts input files of dropped groups; empty: none does."""
 
     def __init__(self, run: Run, planned: Findings, *, lost: str = "") -> None:
         self._table, self._outcome, self._lost = run.table, run.outcome, lost
@@ -38,7 +38,7 @@ class GroupRecord:
 
     @property
     def groups(self) -> Mapping[str, GroupReport]:
-        """As they are known now, by id."""
+        """The current state of the groups, by id."""
         return self._outcome.groups
 
     @property
@@ -60,8 +60,8 @@ class GroupRecord:
         return self._committed_files
 
     def entered(self, done: Committed) -> None:
-        """A commit of the run, or of another process under its key; without a snapshot it changed nothing. Said again, it is the
-        same."""
+        """A commit of the run, or of another process under its key; without a snapshot it changed nothing. Calling it twice has no
+        further effect."""
         self.made |= not done.already_committed
         if done.snapshot is None:
             self._outcome.attempts, self._outcome.table = self._outcome.attempts + done.attempts, done.table
@@ -69,7 +69,7 @@ class GroupRecord:
             self._outcome.enter(done)
 
     def committed(self, groups: Sequence[FinishedGroup], done: CarriedOver) -> None:
-        """Groups are in the table; said again, it is the same."""
+        """Groups are in the table. Calling it twice has no further effect."""
         self._committed_files.update(f.file_path for group in groups for f in group.added)
         self._committed_files.update(f.file_path for f in done.deletes)
         for group in groups:
@@ -82,7 +82,7 @@ class GroupRecord:
             self._outcome.groups[group.group_id] = replace(said, carried_over_rows=rows)
 
     def in_doubt(self, groups: Sequence[FinishedGroup], unknown: BaseException) -> None:
-        """Whether groups are in the table is not known."""
+        """It is not known whether the groups are in the table."""
         for group in groups:
             planned = self._outcome.groups[group.group_id]
             self._outcome.groups[group.group_id] = _of_finished(planned, group, "failed", str(unknown))
@@ -92,20 +92,20 @@ class GroupRecord:
         self._end(failed.group_id, "failed", text_of(failed.error))
 
     def dropped(self, group_ids: Sequence[str], reason: str) -> None:
-        """Groups are given up, whatever was written for them."""
+        """Groups are dropped, whatever was written for them."""
         for group_id in group_ids:
             self._end(group_id, "dropped", reason)
 
     def is_open(self, group_id: str) -> bool:
-        """Whether nothing is known of a group but its plan."""
+        """Whether the group is only planned so far."""
         return self._outcome.groups[group_id].status == "planned"
 
     def dropped_if_open(self, reason: str, group_ids: Sequence[str]) -> None:
-        """Give up those groups of which nothing else is known."""
+        """Drop those groups that are only planned."""
         self.dropped([group_id for group_id in group_ids if self.is_open(group_id)], reason)
 
     def planned_again(self, group_id: str, successors: Sequence[str], why_not: str) -> None:
-        """What became of a group that a conflict took: the groups that took its place, or why there are none."""
+        """The result for a group dropped by a conflict: the groups that took its place, or why there are none."""
         lost = self._outcome.groups[group_id]
         if not successors:
             self._outcome.groups[group_id] = replace(lost, reason=f"{lost.reason}; not planned again: {why_not}")
@@ -117,7 +117,7 @@ class GroupRecord:
             self._outcome.count(self._lost, -lost.input_files)
 
     def planned(self, groups: Sequence[GroupReport]) -> None:
-        """Groups that were planned in the course of the run."""
+        """Groups that were planned during the run."""
         self._outcome.groups |= {group.group_id: group for group in groups}
 
     def left_over(self, locations: Sequence[str], reason: str) -> None:
@@ -132,7 +132,7 @@ class GroupRecord:
             self._outcome.count(self._lost, planned.input_files)
 
     def findings(self) -> Findings:
-        """All of it, as a result's part."""
+        """The whole record, as part of a result."""
         return self._outcome.found()
 
     def result(self, of: type[WorkCommitted]) -> WorkCommitted:

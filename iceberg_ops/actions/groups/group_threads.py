@@ -1,4 +1,4 @@
-"""The work of groups on threads of this process: for groups whose work is reading and writing few bytes each."""
+"""Does the work of groups on threads of this process, for groups that read and write few bytes each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iceberg_ops.io.machine_limits import typed_os_errors
 
 
 class SizedGroup(Protocol):
-    """A planned group, as far as a meter counts it."""
+    """A planned group, with the sizes that a meter counts."""
 
     @property
     def group_id(self) -> str: ...
@@ -26,9 +26,9 @@ G = TypeVar("G", bound=SizedGroup)
 
 
 def worked_on_threads(groups: Sequence[G], work: Callable[[G], F], at_once: int, meter: Meter) -> Generator[F | FailedGroup]:
-    """``work`` of each group, ``at_once`` of them side by side, begun in the order given; see ``group_plans.Work``.
+    """``work`` of each group, ``at_once`` of them in parallel, started in the given order; see ``group_plans.Work``.
 
-    Whoever closes it early waits for the groups that are in work: what they write is there only then."""
+    A caller that closes it early waits for the running groups: their files exist only after that."""
 
     def attempt(group: G) -> tuple[G, F | FailedGroup]:
         try:

@@ -1,8 +1,8 @@
-"""From planned file groups to works that runners can ship.
+"""Converts planned file groups to works that runners can ship.
 
-A bin-pack group is cut into as many works as it should become files, each with an even run of whole input files: their outputs are
-then even too, and the works of one large group keep every worker busy. A sort or z-order group stays one work, because its rows
-must meet; a runner may do it in stages, by as many ranges as there should be files. Works are named ``<group>/<part>``.
+A bin-pack group is cut into one work per output file, each with whole input files of about the same total size: the outputs are
+then of even size too, and the works of one large group keep every worker busy. A sort or z-order group stays one work, because its
+rows must be sorted together; a runner may do it in stages, with one range per output file. Works are named ``<group>/<part>``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def works_of(
 
 
 def merged_bytes_of(table: Table, options: RewriteDataFilesOptions) -> MergedBytes:
-    """Estimates what tasks of the table become in the output spec, from a sample of their rows (``data.encoding_sample``)."""
+    """Estimates the size of the table's tasks in the output spec, from a sample of their rows (``data.encoding_sample``)."""
 
     metadata, order = table.metadata, rewrite_order(options, table.metadata)
     spec_id = metadata.default_spec_id if options.output_spec_id is None else options.output_spec_id
@@ -92,7 +92,7 @@ def _texts(tasks: Iterable[FileScanTask]) -> tuple[str, ...]:
 
 
 def _order_of(order: RewriteOrder) -> dict[str, Any]:
-    """The fields of a work that say how its rows are ordered."""
+    """The fields of a work that define the order of its rows."""
     return {
         "sort_order": None if order.sort_order is None else sort_order_to_dict(order.sort_order),
         "zorder_columns": order.zorder_columns,
@@ -113,7 +113,7 @@ def _write_context(metadata: TableMetadata, spec_id: int, sort_order_id: int = 0
 
 
 def _without_statistics(task: FileScanTask) -> FileScanTask:
-    """Whoever reads a whole file has no use for its bounds and counts, which are most of a task's text."""
+    """A reader of a whole file does not need its bounds and counts, which are most of a task's text."""
     bare = replace(
         task.data_file, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None,
         lower_bounds=None, upper_bounds=None,
@@ -122,14 +122,14 @@ def _without_statistics(task: FileScanTask) -> FileScanTask:
 
 
 def _target_of_part(group: FileGroup, tasks: Sequence[FileScanTask], sizes: SizeOptions) -> int:
-    """A part that should be one file may grow to the write maximum, so that a low estimate leaves no tiny second one; a part with
-    a large input file is cut evenly."""
+    """A part that should become one file may grow to the write maximum, so that a low estimate leaves no tiny second file; a part
+    with a large input file is cut evenly."""
     size = round(sum(task.data_bytes for task in tasks) * group.estimated_bytes / max(group.input_bytes, 1))
     return write_max_file_size(sizes) if expected_output_files(size, sizes) < 2 else output_target_size(size, sizes)
 
 
 def even_parts(tasks: Sequence[FileScanTask], parts: int) -> list[Sequence[FileScanTask]]:
-    """Cut tasks, in order, into at most ``parts`` runs of about the same bytes; none is empty."""
+    """Cut tasks, in order, into at most ``parts`` runs of about the same size in bytes; none is empty."""
     total = sum(task.data_bytes for task in tasks)
     runs: list[list[FileScanTask]] = []
     seen = 0

@@ -1,7 +1,7 @@
-"""What becomes of groups that a conflict took: the files that are still there are planned once more, if that is cheap.
+"""Plans groups dropped by a conflict again, with the files that are still live, if that is cheap.
 
-A group conflicts for good when another commit replaced or removed one of its files. The others are as they were, and leaving them
-to the next run is no loss but of time; so they are planned again only up to ``MOST_BYTES``, and only once, so that a run always
+A group has a lasting conflict if another commit replaced or removed one of its files. The other files are unchanged, and leaving
+them to the next run only costs time. So they are planned again only up to ``MOST_BYTES``, and only once, so that a run always
 ends.
 """
 
@@ -20,13 +20,13 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.table import Table
 
 MOST_BYTES = 256 * 2**20
-"""About what the local lane rewrites in ten seconds."""
+"""About the bytes that the local lane rewrites in ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """A plan (empty: nothing is worth it) for what is left of conflicted groups. ``successors``: the groups that took each one's
-    files; ``why_not`` says why those without any are not planned again."""
+    """A plan (empty: not worth the work) for the rest of conflicted groups. ``successors``: the groups that took each group's
+    files; ``why_not`` says why groups without successors are not planned again."""
 
     plan: RewriteDataFilesPlan
     successors: Mapping[str, Sequence[str]]
@@ -40,7 +40,7 @@ def replanned(
     options: RewriteDataFilesOptions,
     conflicted: Sequence[FileGroup],
 ) -> Replanned:
-    """Plan on ``table`` as it is now."""
+    """Plan on the current ``table``."""
     metadata = table.metadata
     snapshot = metadata.branch_head(branch)
     ref = None if branch == MAIN_BRANCH else branch

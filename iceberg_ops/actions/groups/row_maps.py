@@ -1,7 +1,7 @@
-"""Row maps of a run's works, each made only when a conflict asks for it, and then kept for the next round.
+"""Row maps of a run's works, each made only if a conflict needs it, and then kept for the next round.
 
-Which rows a work did not copy and how a sort placed the others is found out by ``iceberg_ops.data.rewriting.row_places``, in the
-process that commits, whatever lane did the work. The snapshot that was read is under the run's lease, so its files are still there.
+``iceberg_ops.data.rewriting.row_places`` finds the rows that a work did not copy and the new places of the others after a sort, in
+the committing process, whatever lane did the work. The run's lease covers the snapshot that was read, so its files still exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 
 
 class RowMaps:
-    """``works`` by their id, as they were given to the runner."""
+    """``works`` by their id, as they were passed to the runner."""
 
     def __init__(self, io: FileIO, works: Iterable[GroupWork]) -> None:
         self._io = io
@@ -33,8 +33,8 @@ class RowMaps:
     def of(self, groups: Iterable[RewrittenGroup], paths: Collection[str]) -> list[RowMap]:
         """Maps of those works of ``groups`` that read any of the files ``paths``.
 
-        Raises ValidationError that names the input files of a work whose rows cannot be followed. So are those of a file that is
-        live several times: its path does not show which deletes apply to which of its entries.
+        Raises ValidationError that names the input files of a work whose rows cannot be followed. These include the files of a work
+        with a file that is live several times: its path does not show which deletes apply to which of its entries.
         """
         wanted = {self._identity(path) for path in paths}
         results = [result for group in groups for result in group.results]

@@ -1,9 +1,9 @@
 """DELETE FROM table WHERE condition, from Python, without a job.
 
-For deletes of some rows by a program: no lease, no report. What it finds and commits is a delete job's on lane local. The condition
-is evaluated here, row by row, so it must be one that this package understands wholly; what only Spark understands is a job for
-``spark_jobs``. Rows are read once, and of them only the columns of the condition; copy-on-write then reads the touched files whole.
-Files that match with all rows are not read.
+For programs that delete some rows: without lease and report. It finds and commits the same rows as a delete job on lane local. The
+condition is evaluated here, row by row, so this package must understand all of it; a condition that only Spark understands needs a
+job of ``spark_jobs``. Rows are read once, and only the columns of the condition; copy-on-write then reads the affected files as a
+whole. Files whose rows all match are not read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedRows:
-    """``committed`` is None where no row matched. ``rows`` is 0 where whole files went by metadata alone: none was read.
+    """``committed`` is None if no row matched. ``rows`` is 0 if whole files were removed by metadata alone: none was read.
     ``evaluations``: how often the condition was evaluated (``commit.statement``)."""
 
     committed: Committed | None
@@ -54,7 +54,7 @@ class DeletedRows:
 @dataclass(frozen=True, kw_only=True)
 class DeleteRows:
     """``where`` is SQL text or an expression. ``isolation`` as in ``RowDelta``; ``granularity`` (v2, merge-on-read): file or
-    partition, None: the table's. ``summary`` goes into the snapshot's."""
+    partition, None: the table's. ``summary`` is added to the snapshot's summary."""
 
     where: str | Expression
     branch: str = MAIN_BRANCH
@@ -68,9 +68,9 @@ class DeleteRows:
     def run(self, catalog: Catalog, table: Table) -> DeletedRows:
         """Delete the matching rows. The commit may be that of an earlier run.
 
-        Raises UnsupportedError (a condition not wholly understood; a v1 table; ORC delete files), WhereError, ValidationError
-        (others were faster each time) and what the committer raises. The files of a refused evaluation are deleted; after an
-        unknown outcome none is.
+        Raises UnsupportedError (a condition that is not fully understood; a v1 table; ORC delete files), WhereError,
+        ValidationError (others were faster each time) and the errors of the committer. The files of a refused evaluation are
+        deleted; after an unknown outcome none is.
         """
         where = parse_where(self.where) if isinstance(self.where, str) else self.where
         if opaque := opaque_parts(bind(table.schema, where)):
@@ -136,13 +136,13 @@ class DeleteRows:
 
 
 def whole_files_match(found: ScanPlan) -> bool:
-    """Every planned file matches the scan's filter with all its rows, so that deleting them is a matter of metadata. The filter
-    must be wholly understood (``is_exact``)."""
+    """All rows of every planned file match the scan's filter, so deleting them needs only metadata. The filter must be fully
+    understood (``is_exact``)."""
     return all(t.residual == ALWAYS_TRUE or metrics_all_match(found.filter, t.data_file) for t in found.tasks)
 
 
 def matched_positions(table: Table, tasks: Sequence[FileScanTask]) -> Matched:
-    """Positions of the live rows for which each task's residual is true; tasks without any left out."""
+    """Positions of the live rows for which each task's residual is true; tasks without such rows are left out."""
     context = ReadContext.for_table(table.metadata, columns=[POS])
     found = []
     for task in tasks:

@@ -1,6 +1,6 @@
 """Lane local as an engine of row operations: Arrow, in this process.
 
-What it evaluates and converts is what it surely does as Spark would. Everything else it refuses by name, before anything is
+It evaluates and converts only what certainly gives the same result as Spark. It refuses everything else by name, before anything is
 written.
 """
 
@@ -34,11 +34,11 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.types import NestedField
 
 _OPTIONS_OF_SPARK = frozenset({"distribution-mode", "write-tasks", "merge-schema", "bad-records", "quarantine-path"})
-"""They say how Spark is to do it, or what it is to do with rows that do not fit."""
+"""These options tell Spark how to do the work, or what to do with rows that do not fit."""
 
 
 class LocalEngine:
-    """Nothing of it is opened or closed."""
+    """It holds no resources, so nothing is opened or closed."""
 
     name = LOCAL
     summary: Mapping[str, str] = {summary_keys.ENGINE_NAME: "iceberg-ops"}
@@ -58,7 +58,7 @@ class LocalEngine:
 
 
 class LocalEvaluator:
-    """See ``row_engine.RowEvaluator``. Everything raises UnsupportedError for what only Spark can evaluate or convert."""
+    """See ``row_engine.RowEvaluator``. Every call raises UnsupportedError for an expression or conversion that needs Spark."""
 
     def condition(self, run: Run, text: str, *, subqueries: bool) -> Expression:
         where = unqualified(parse_where(text, subqueries=subqueries), "target", run.table.schema)

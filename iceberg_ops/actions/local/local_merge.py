@@ -1,7 +1,7 @@
-"""What a merge does to rows, on lane local.
+"""How a merge changes rows, on lane local.
 
-The source is held in memory and looked up by the rows of the table, which are read once. The first clause (in the order written)
-whose kind and condition fit is the one that applies.
+The source is held in memory, and each row of the table, which is read once, is looked up in it. The first clause (in the order
+written) whose kind and condition fit applies.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Numbers = npt.NDArray[np.int64]
 
 
 def merge_changes(statement: Statement, change: RowChange) -> RowChanges:
-    """The rows that clauses apply to, as they will be. Raises UnsupportedError for what only Spark can evaluate or convert,
-    DataError for a value that does not fit, and what ``read_source`` raises."""
+    """The rows that clauses apply to, with their new values. Raises UnsupportedError for an expression or conversion that needs
+    Spark, DataError for a value that does not fit, and the errors of ``read_source``."""
     run = statement.run
     source = read_source(run, require_success_file=statement.options.require_success_file)
     sides = Sides(statement.schema, source)
@@ -43,7 +43,7 @@ def merge_changes(statement: Statement, change: RowChange) -> RowChanges:
 
 
 class _Matches:
-    """The source by its keys: which row each row of the table meets, and how many."""
+    """The source by its keys: which source row each row of the table matches, and how many."""
 
     def __init__(self, source: SourceRows, on: MatchOn, schema: Schema) -> None:
         self._on, self._schema = on, schema
@@ -57,7 +57,7 @@ class _Matches:
         self._met = np.zeros(kinds, np.bool_)
 
     def of(self, rows: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-        """For each row of the table its first source row (-1: it has none), and how many it has."""
+        """For each row of the table its first source row (-1: none), and the number of its source rows."""
         places = [self._schema.fields.index(wanted) for wanted, _ in self._on.keys]
         codes = self._keys.find([_comparable(rows.column(i)) for i in places])
         codes = np.where(self._on.also.of_target(rows, self._schema) & (codes < len(self._counts)), codes, -1)
@@ -68,19 +68,19 @@ class _Matches:
         return first, count
 
     def unmet(self) -> Mask:
-        """The source rows that no row of the table so far has met."""
+        """The source rows that no row of the table has matched so far."""
         without = self._codes < 0
         met = self._met[np.maximum(self._codes, 0)] if len(self._met) else np.zeros(len(without), np.bool_)
         return without | ~met
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    """Whole numbers of either size as the larger one."""
+    """Integers of both sizes as the larger one."""
     return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
 
 
 class _Merging:
-    """The clauses, applied to the rows of one table after another task, and at last to what is left of the source."""
+    """Applies the clauses to the rows of one task after another, and at last to the unmatched rows of the source."""
 
     def __init__(self, work: LocalRows, source: SourceRows, on: MatchOn, clauses: Sequence[When]) -> None:
         self._work, self._source, self._clauses = work, source, clauses
@@ -89,7 +89,7 @@ class _Merging:
         self.repeated = 0
 
     def take(self, task: FileScanTask) -> Positions:
-        """Write the task's rows that change as they will be; the positions of these and of the rows that go."""
+        """Write the task's changed rows; returns the positions of these and of the deleted rows."""
         gone = [np.empty(0, np.int64)]
         for rows, positions in self._work.rows_of(task):
             first, count = self._matches.of(rows)
@@ -103,7 +103,7 @@ class _Merging:
         return np.sort(np.concatenate(gone))
 
     def insert(self) -> None:
-        """Write the source rows that no row of the table has met, as the clauses say."""
+        """Write the source rows that no row of the table has matched, as the clauses say."""
         left = self._matches.unmet()
         for number, when in enumerate(self._clauses):
             if when.clause.when == "not-matched":

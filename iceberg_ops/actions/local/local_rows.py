@@ -1,8 +1,8 @@
-"""Rows of an update or a merge on lane local: those that are read, with their positions, and those that come, written as they are
+"""Rows of an update or a merge on lane local: old rows are read with their positions, and new rows are written as they are
 made.
 
-What becomes of each row is ``local_update``'s and ``local_merge``'s. A row that changes keeps its row id in a v3 table, and its
-last change becomes the new snapshot's. Copies of the rows that stay, for copy-on-write, are made here, too.
+``local_update`` and ``local_merge`` decide the new values. A changed row keeps its row id in a v3 table, and its last change
+becomes the new snapshot's. Copies of the unchanged rows, for copy-on-write, are written here, too.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from iceberg_ops.table.table import Table
 
 Positions = npt.NDArray[np.int64]
 _COPIES = "00001"
-"""Task id of copies, apart from the files of new rows."""
+"""Task id of copies, so that their names differ from the files of new rows."""
 
 
 class LocalRows:
-    """The rows of one evaluation, within ``cleared_up``."""
+    """The rows of one evaluation, for use within ``cleared_up``."""
 
     def __init__(self, statement: Statement) -> None:
         self._run = statement.run
@@ -48,15 +48,15 @@ class LocalRows:
         return self._run.table.schema
 
     def rows_of(self, task: FileScanTask) -> Iterator[tuple[pa.RecordBatch, Positions]]:
-        """The task's rows that match its residual: the table's columns (in v3 with their lineage after them), and the positions."""
+        """The task's rows that match its residual: the table's columns (in v3 followed by their lineage), and the positions."""
         context = copy_context(self._run.table.metadata)
         for batch in read_task(task, context, self._run.table.io):
             last = batch.num_columns - 1
             yield batch.select(list(range(last))), np.asarray(batch.column(last), np.int64)
 
     def write(self, columns: Sequence[pa.Array], old: pa.RecordBatch | None, place: Callable[[int], str]) -> None:
-        """Write rows of the table's columns; ``old`` are the rows they take the place of. Raises DataError that names a column and,
-        by ``place``, the row that has no value in it though it must, or text that is no UTF-8."""
+        """Write rows of the table's columns; ``old`` are the rows they replace. Raises DataError for a missing required value or
+        text that is not UTF-8; the error names the column and, by ``place``, the row."""
         for f, column in zip(self.schema.fields, columns, strict=True):
             if f.required and column.null_count:
                 row = int(np.argmax(np.asarray(column.is_null())))
@@ -72,14 +72,14 @@ class LocalRows:
         self._writer.write(pa.RecordBatch.from_arrays(arrays, names=self._names))
 
     def changes(self, matched: Matched, *, repeated: int = 0) -> RowChanges:
-        """What was written in the place of the rows ``matched``."""
+        """The files that replace the ``matched`` rows."""
         files = list(self._writer.close())
         self._writer.handed_over()
         return RowChanges(matched=matched, files=files, repeated=repeated)
 
     @contextmanager
     def cleared_up(self) -> Iterator[None]:
-        """Delete the new rows' files where the evaluation within fails before they are all there."""
+        """Delete the files of new rows if the evaluation within this context fails before they are all written."""
         try:
             yield
         except BaseException:
@@ -88,12 +88,12 @@ class LocalRows:
 
 
 def in_file(task: FileScanTask, positions: Positions) -> Callable[[int], str]:
-    """Names the rows of a file that stand at ``positions``."""
+    """Names the rows of a file at ``positions``."""
     return lambda row: f"the row at position {positions[row]} of {task.file_path}"
 
 
 def copied(table: Table, operation_id: str, work: CopyWork, context: WriteContext) -> list[DataFile]:
-    """New files with the rows of ``work``. Raises VerificationError where they do not add up."""
+    """New files with the rows of ``work``. Raises VerificationError if row counts do not add up."""
     writer = PartitionedWriter(context, table.io, operation_id=operation_id, task_id=_COPIES)
     counts = CopyCounts()
     try:

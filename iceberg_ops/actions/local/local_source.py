@@ -1,8 +1,9 @@
-"""The files of a source on this machine: which they are, and whether they stayed what they were until their rows are read.
+"""The files of a source on this machine: which files they are, and whether they stay unchanged until their rows are read.
 
-A file is looked at before its footer is read, and again when all rows are read. One that took its place in between would be read in
-part, by the offsets of the other's row groups. What cannot be listed or read is an error, and never a source without these rows.
-Paths of a source are this machine's. Where the table's own files are found (``location-mapping``) does not apply to them.
+The state of a file is recorded before its footer is read, and checked after all rows are read. If another file replaced it in
+between, only a part would be read, with the offsets of the old file's row groups. A folder or file that cannot be listed or read is
+an error, and never a source without these rows. Paths of a source are paths on this machine: ``location-mapping``, which applies to
+the table's own files, does not apply to them.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from iceberg_ops.table.stored_files import reason_of
 from iceberg_ops.table.table import Table
 
 Stamp = tuple[int, int, int]
-"""What tells a file from one that took its place: size, time of the last change in nanoseconds, inode."""
+"""Distinguishes a file from one that replaced it: size, time of the last change in nanoseconds, inode."""
 
 
 class LocalSource:
-    """The files of a source of ``table``, from the first look at them on."""
+    """The files of a source of ``table``, from the first check on."""
 
     def __init__(self, table: Table, *, require_success_file: bool) -> None:
         self._own = OwnPlaces(table)
@@ -52,10 +53,10 @@ class LocalSource:
         self._stamps: dict[str, Stamp] = {}
         self._named_files: set[str] = set()
         self.io = source_io()
-        """What the files are read by."""
+        """The FileIO that reads the files."""
 
     def files(self, path: str) -> list[str]:
-        """The files of rows at a source path. Raises what ``size`` raises, and UnsupportedError for values in folder names."""
+        """The files of rows at a source path. Raises the errors of ``size``, and UnsupportedError for values in folder names."""
         place, names = self._named(path)
         if folder := next((part for name in names for part in name[:-1] if "=" in part), None):
             raise NeedsSparkError.to(f"source {path} has values in folder names ({folder})")
@@ -65,19 +66,19 @@ class LocalSource:
         return found
 
     def size(self, path: str) -> tuple[int, int]:
-        """How many files of rows there are at a source path, and their bytes.
+        """The number of files of rows at a source path, and their bytes.
 
-        Raises DataError as ``data.source_folder`` says and for what cannot be read, RetryableError for a file that goes away
+        Raises DataError as described in ``data.source_folder`` and for unreadable files, RetryableError for a file that disappears
         meanwhile, and UnsupportedError for a path elsewhere, and for a link to a folder below it, which Hadoop follows and this
-        process does not, because it may lead back."""
+        process does not, because it may lead to a folder above itself."""
         place, names = self._named(path)
         with file_errors(path):
             return len(names), sum(_stamp(str(place.joinpath(*name)))[0] for name in names)
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Within, the rows of the files are read. Raises RetryableError where one has changed since it was first looked at, also
-        in the place of an error that this may have led to."""
+        """Within this context the rows of the files are read. Raises RetryableError if one has changed since the first check, also
+        instead of an error that this change may have caused."""
         try:
             yield
         except IcebergOpsError as e:
@@ -122,8 +123,8 @@ class LocalSource:
 
 
 def _place_of(path: str) -> Path:
-    """The path on this machine that a source path names. One on another machine or in another store is another place, whatever
-    lies here under the same path."""
+    """The path on this machine that a source path names. A path on another machine or in another store is a different place, even
+    if the same path exists here."""
     of_files = path[:5].lower() == "file:"
     try:
         return Path(location_identity(path_of("file:" + path[5:] if of_files else path)))
@@ -132,7 +133,7 @@ def _place_of(path: str) -> Path:
 
 
 def _below(path: str, place: Path) -> Iterator[RelativeName]:
-    """Files, and ``_temporary`` folders, by their names below ``place``. Hidden links are no data, whatever they lead to."""
+    """Files, and ``_temporary`` folders, by their names below ``place``. Hidden links are not data, whatever they lead to."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -154,7 +155,7 @@ def _below(path: str, place: Path) -> Iterator[RelativeName]:
 
 
 def _check_text(path: str, name: str) -> None:
-    """Prevents names that neither a reader nor a report can take."""
+    """Prevents names that a reader or a report cannot represent."""
     if not is_unicode(name):
         raise DataError(f"source {path}: the name of the file {name!a} in it is no UTF-8: rename it")
 
@@ -170,8 +171,8 @@ def _stamp(location: str) -> Stamp:
 
 @contextmanager
 def file_errors(path: str) -> Iterator[None]:
-    """Within, the system is asked for files at ``path``. Raises RetryableError for one that goes away, DataError for what cannot be
-    read, CatalogUnavailableError or MachineLimitError for what passes."""
+    """Wraps system calls for files at ``path``. Raises RetryableError for a file that disappears, DataError for one that cannot be
+    read, CatalogUnavailableError or MachineLimitError for temporary failures."""
     try:
         yield
     except FileNotFoundError as e:

@@ -1,4 +1,4 @@
-"""What an update does to rows, on lane local."""
+"""How an update changes rows, on lane local."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from iceberg_ops.scan.tasks import FileScanTask
 
 
 def update_changes(statement: Statement) -> RowChanges:
-    """The matching rows as they will be. Raises OptionError, UnsupportedError for what only Spark can evaluate, DataError for a
-    value that does not fit."""
+    """The matching rows with their new values. Raises OptionError, UnsupportedError for an expression that needs Spark, DataError
+    for a value that does not fit."""
     run, change = statement.run, statement.run.job.change
     assert change is not None
     values = values_of_row(statement.schema, set_values(Sides(statement.schema), change.set), otherwise_kept=True)
@@ -25,7 +25,7 @@ def update_changes(statement: Statement) -> RowChanges:
 
 
 def _updated(work: LocalRows, task: FileScanTask, values: Sequence[SetValue]) -> Positions:
-    """Write the task's matching rows as they will be; their positions."""
+    """Write the task's matching rows with their new values; returns their positions."""
     gone = [np.empty(0, np.int64)]
     for rows, positions in work.rows_of(task):
         if not rows.num_rows:

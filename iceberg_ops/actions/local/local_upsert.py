@@ -1,4 +1,4 @@
-"""The rows and deletes of an upsert on lane local: per key of the source, held in memory, the row that counts."""
+"""The rows and deletes of an upsert on lane local. The source is held in memory; per key one of its rows is used."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from iceberg_ops.spec.types import DOUBLE, FLOAT, IcebergType, MapType, NestedFi
 
 Mask = npt.NDArray[np.bool_]
 Columns = Sequence[tuple[NestedField, NestedField]]
-"""Columns of the table and those of the source that are stored in them."""
+"""Columns of the table and the columns of the source that are stored in them."""
 _UNORDERED = frozenset({"variant", "geometry", "geography"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The rows of the source that count, one per key: all of its columns that are stored, and which rows only delete."""
+    """The used rows of the source, one per key: all of its stored columns, and which rows only delete."""
 
     columns: Columns
     rows: pa.RecordBatch
@@ -49,10 +49,10 @@ class _Latest:
 
 
 def write_upserts(run: Run, options: WriteOptions, keys: Sequence[NestedField], plan: KeyPlan) -> WrittenUpserts:
-    """Write the source's rows that count, and the deletes of their keys.
+    """Write the used rows of the source, and the deletes of their keys.
 
-    Raises DataError for two source rows of one key that ``order-by`` does not tell apart, UnsupportedError for what only Spark can
-    evaluate or convert, and what ``read_source`` raises.
+    Raises DataError for two source rows of one key that ``order-by`` does not order, UnsupportedError for an expression or
+    conversion that needs Spark, and the errors of ``read_source``.
     """
     with run.step("plan"):
         source = read_source(run, require_success_file=options.require_success_file)
@@ -84,7 +84,7 @@ def _columns(run: Run, source: SourceRows, options: WriteOptions) -> Columns:
 
 
 def _latest(source: SourceRows, options: WriteOptions, columns: Columns, keys: Sequence[NestedField]) -> _Latest:
-    """Raises DataError for a key that has several rows still."""
+    """Raises DataError for a key that still has several rows."""
     own = {wanted.field_id: given for wanted, given in columns}
     for f in keys:
         if f.field_id not in own:
@@ -95,7 +95,7 @@ def _latest(source: SourceRows, options: WriteOptions, columns: Columns, keys: S
     rows = source.rows
     counts = np.zeros(rows.num_rows, np.bool_)
     if rows.num_rows:
-        # Keys are compared as the table stores them, which may be wider than the source has them.
+        # Keys are compared as the table stores them, which may be a wider type than the source's.
         stored = [promote(source.column(g), arrow_type(f.type), f.name) for f, g in zip(keys, of_key, strict=True)]
         codes = KeyCodes(stored, nulls_are_keys=True).of_rows
         greatest = np.full(int(codes.max()) + 1, np.iinfo(np.int64).min)
@@ -111,7 +111,7 @@ def _latest(source: SourceRows, options: WriteOptions, columns: Columns, keys: S
 
 
 def _check_required(source: SourceRows, latest: _Latest, keys: Sequence[NestedField]) -> None:
-    """Prevents a null in a required column, and names the row by its key. Raises DataError."""
+    """Prevents a null in a required column; the error names the row by its key. Raises DataError."""
     for (f, _), column in zip(latest.columns, latest.rows.columns, strict=True):
         nulls = np.asarray(column.is_null()) & ~latest.deletes
         if f.required and nulls.any():
@@ -154,7 +154,7 @@ def _order(source: SourceRows, name: str | None) -> npt.NDArray[np.int64]:
 
 
 def _has_no_order(type_: IcebergType) -> bool:
-    """Whether Spark orders no values of the type either: of a map, or of what holds one."""
+    """Whether Spark has no order for the type either: a map, or a type that contains one."""
     if isinstance(type_, PrimitiveType):
         return type_.name in _UNORDERED
     return isinstance(type_, MapType) or any(_has_no_order(f.type) for f in child_fields(type_))
@@ -172,7 +172,7 @@ def _check_one_each(source: SourceRows, order_by: str | None, keys: Sequence[Nes
 
 
 def _write(run: Run, context: WriteContext, plan: KeyPlan, latest: _Latest) -> tuple[list[DataFile], list[DataFile]]:
-    """New rows and the keys' deletes; nothing is left of a failed call. Raises DataError."""
+    """New rows and the keys' deletes; a failed call leaves no files. Raises DataError."""
     writer = PartitionedWriter(context, run.table.io, operation_id=run.operation_id)
     deletes = UpsertKeys(plan, context, run.table.io, run.operation_id, "00000")
     new = latest.rows.filter(pa.array(~latest.deletes))

@@ -1,7 +1,8 @@
-"""ON and the WHEN clauses of a MERGE as lane local evaluates them: keys that are looked up, and conditions on one side's rows.
+"""ON and the WHEN clauses of a MERGE as lane local evaluates them: keys for the look-up, and conditions on the rows of one side.
 
-ON is equalities of a column of the table and one of the source, of types whose values are equal exactly when they are the same; and
-conditions over one side. A clause's condition is such conditions. Everything else is Spark's, and refused by name.
+ON consists of equalities of a column of the table and one of the source, with types whose values are equal exactly if they are
+identical, and of conditions on one side. A clause's condition consists of conditions on one side. Everything else needs Spark and
+is refused by name.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ _WHOLE = frozenset({"int", "long"})
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Conditions on both sides that must hold together; bound."""
+    """Conditions on both sides that must hold together; already bound."""
 
     target: Expression
     source: Expression
 
     def of_target(self, rows: pa.RecordBatch, schema: Schema) -> Mask:
-        """For rows of the table, which begin with the columns of ``schema``."""
+        """For rows of the table, whose first columns are those of ``schema``."""
         return rows_where(self.target, rows, schema)
 
     def of_source(self, source: SourceRows) -> Mask:
@@ -58,7 +59,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class MatchOn:
-    """Rows match whose ``keys`` (of the table, of the source) are equal, and which meet ``also``."""
+    """Rows match if their ``keys`` (of the table, of the source) are equal and they satisfy ``also``."""
 
     keys: Sequence[tuple[NestedField, NestedField]]
     also: Condition
@@ -66,7 +67,7 @@ class MatchOn:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """One clause; ``values`` are those of every column of the row that is written, None where it writes none."""
+    """One clause; ``values`` has a value for every column of the written row, None if it writes none."""
 
     clause: MergeClause
     condition: Condition
@@ -74,7 +75,7 @@ class When:
 
 
 def match_on(sides: Sides, text: str) -> MatchOn:
-    """Raises WhereError, and UnsupportedError for what is not such an ON."""
+    """Raises WhereError, and UnsupportedError for an unsupported ON."""
     parts = conjuncts(text)
     keys = [_key(sides, part) for part in parts if _joins(sides, part)]
     if not keys:
@@ -83,7 +84,7 @@ def match_on(sides: Sides, text: str) -> MatchOn:
 
 
 def when_clauses(sides: Sides, clauses: Sequence[MergeClause]) -> list[When]:
-    """Raises OptionError, WhereError, SchemaError, DataError, and UnsupportedError for what only Spark can evaluate."""
+    """Raises OptionError, WhereError, SchemaError, DataError, and UnsupportedError for an expression that needs Spark."""
     return [_when(sides, number, clause) for number, clause in enumerate(clauses, 1)]
 
 
@@ -145,7 +146,7 @@ def _sides_of(sides: Sides, part: Conjunct, what: str) -> set[Side]:
 
 
 def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Side) -> Condition:
-    """``constant``: the side that is asked where no column is named."""
+    """``constant``: the side that evaluates a condition without columns."""
     found: dict[Side, Expression] = {"target": ALWAYS_TRUE, "source": ALWAYS_TRUE}
     for part in parts:
         asked = _sides_of(sides, part, what)
@@ -167,7 +168,7 @@ def _bound(sides: Sides, side: Side, part: Conjunct) -> Expression:
     source = sides.source
     assert source is not None
     for column in part.columns:
-        source.find(_head(sides, column))  # raises for one of a type that is not held
+        source.find(_head(sides, column))  # raises for a column whose type cannot be held
     return bind(source.schema, unqualified(part.where, "source", source.schema), case_sensitive=False)
 
 

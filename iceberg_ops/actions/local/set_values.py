@@ -1,8 +1,8 @@
-"""What SET, VALUES and ``*`` give the columns of a row: literals, NULL, columns of the table or the source as they are, and in an
-UPDATE what is computed from the row (``expressions.scalars``).
+"""The values that SET, VALUES and ``*`` give to the columns of a row: literals, NULL, unchanged columns of the table or the source,
+and in an UPDATE values computed from the row (``expressions.scalars``).
 
-Anything else is Spark's. A name is looked up as Spark does: ``target.`` and ``source.`` say which side, a name
-without either must be on one side only.
+Everything else needs Spark. A name is resolved as in Spark: ``target.`` and ``source.`` choose the side; a name
+without either must exist on one side only.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _STORED_AS = frozenset({
     ("int", "long"), ("long", "int"), ("int", "double"), ("long", "double"), ("float", "double"), ("int", "decimal"),
     ("long", "decimal"), ("decimal", "decimal"), ("date", "timestamp"), ("date", "timestamptz"),
 })  # fmt: skip
-"""What an assignment converts here, out of range an error: from what is computed, to what the column is."""
+"""The conversions of an assignment, from the computed type to the column's type; a value out of range is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """``term``, bound to the table's ``schema``; ``text`` is the SQL it was written as."""
+    """``term``, bound to the table's ``schema``; ``text`` is its SQL."""
 
     term: Bound
     schema: Schema
@@ -56,9 +56,9 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """What a column ``field`` gets: the column at ``place`` of a ``side``, or (``side`` None) what is ``computed`` from the table's
-    row, or the ``literal``, None for NULL. ``wrong``: a literal that does not fit, which is an error as soon as a row is to get
-    it."""
+    """The new value of the column ``field``: the column at ``place`` of a ``side``, or (``side`` None) the value ``computed`` from
+    the table's row, or the ``literal``, None for NULL. ``wrong``: a literal that does not fit; this is an error as soon as a row
+    would get it."""
 
     field: NestedField
     side: Side | None = None
@@ -68,7 +68,7 @@ class SetValue:
     computed: Computed | None = None
 
     def of(self, target: pa.RecordBatch | None, source: pa.RecordBatch | None, rows: int) -> pa.Array:
-        """Its values for ``rows`` rows that have these columns. Raises DataError, NeedsSparkError."""
+        """The values for ``rows`` rows with these columns. Raises DataError, NeedsSparkError."""
         if self.wrong is not None:
             raise self.wrong
         if self.computed is not None:
@@ -84,7 +84,7 @@ class SetValue:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The columns that names may mean; ``source`` None: there are only the table's."""
+    """The columns that names may refer to; ``source`` None: only the table's."""
 
     target: Schema
     source: SourceRows | None = None
@@ -110,8 +110,8 @@ class Sides:
 
 
 def set_values(sides: Sides, given: Mapping[str, str]) -> dict[str, SetValue]:
-    """``given`` (column -> SQL) by the table's column names. Raises OptionError for a column that is not there or is set twice,
-    UnsupportedError for what only Spark can evaluate or convert, SchemaError and WhereError."""
+    """``given`` (column -> SQL) by the table's column names. Raises OptionError for an unknown column or one that is set twice,
+    UnsupportedError for an expression or conversion that needs Spark, SchemaError and WhereError."""
     found: dict[str, SetValue] = {}
     for name, text in given.items():
         f = set_column(sides.target, name)
@@ -174,7 +174,7 @@ def _computed(sides: Sides, f: NestedField, text: str, what: str) -> Computed:
 
 
 def _stored(term: Bound, f: NestedField) -> Bound:
-    """The term in the type of the column, converted as an assignment does. Raises NotEvaluated."""
+    """The term in the type of the column, converted as in an assignment. Raises NotEvaluated."""
     if term.type == f.type:
         return term
     names = (getattr(term.type, "name", ""), getattr(f.type, "name", ""))
@@ -184,7 +184,7 @@ def _stored(term: Bound, f: NestedField) -> Bound:
 
 
 def refuse_opaque_parts(bound: Expression, what: str) -> None:
-    """Raise NeedsSparkError, naming the part, where only Spark evaluates a bound condition."""
+    """Raise NeedsSparkError, naming the part, if only Spark evaluates a bound condition."""
     for part in opaque_parts(bound):
         raise NeedsSparkError.to(f"{what} ({part.reason})" if part.reason else what, evaluated=evaluated())
 
@@ -199,7 +199,7 @@ def from_source(source: SourceRows, f: NestedField, name: str, what: str) -> Set
 
 
 def values_of_row(schema: Schema, values: Mapping[str, SetValue], *, otherwise_kept: bool) -> Sequence[SetValue]:
-    """One value for each of the table's columns: where none is given the old one (``otherwise_kept``), or the write default."""
+    """One value for each of the table's columns: without a given one the old value (``otherwise_kept``), or the write default."""
     found = []
     for place, f in enumerate(schema.fields):
         own = SetValue(f, "target", place) if otherwise_kept else None
@@ -208,7 +208,7 @@ def values_of_row(schema: Schema, values: Mapping[str, SetValue], *, otherwise_k
 
 
 def _default(f: NestedField) -> SetValue:
-    """What an insert stores that leaves the column out: its write default, or NULL."""
+    """The value that an insert stores for a missing column: its write default, or NULL."""
     if f.write_default is MISSING:
         return SetValue(f)
     if f.type.is_nested:

@@ -1,8 +1,8 @@
-"""Rows of a source, read and written as data files of the table by this process: what appends and overwrites on lane local.
+"""Reads the rows of a source and writes them as data files of the table, in this process: appends and overwrites on lane local.
 
-CSV and JSON files (``text_source``), Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables.
-What must be converted or computed is Spark's, and the error says so. The rules about paths are those of the Spark job
-(``data.source_folder``); the files are found, and held to what they are, by ``local_source``.
+It reads CSV and JSON files (``text_source``), Parquet files that fit the table unchanged (``data.source_fit``), and other Iceberg
+tables. Conversions and computations need Spark, and the error says so. The rules about paths are those of the Spark job
+(``data.source_folder``); ``local_source`` finds the files and checks that they do not change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_source(run: Run, options: WriteOptions) -> WrittenSource:
     """The source's rows as data files, sorted within files by the table's sort order; none for a source without rows.
 
     Raises OptionError without a source, UnsupportedError for one that needs Spark, DataError for one that is missing, half written
-    or does not fit, SchemaError for a column the table does not have. Files of a failed call are deleted.
+    or does not fit, SchemaError for a column the table does not have. A failed call deletes its files.
     """
     context = write_context(run.table, options, in_table_order=True)
     writer = table_writer(context, run.table.io, operation_id=run.operation_id)
@@ -62,7 +62,7 @@ def write_source(run: Run, options: WriteOptions) -> WrittenSource:
 
 
 def scan_of(source: Source) -> Scan:
-    """What a source that is a table reads of it."""
+    """The scan of a source that is a table."""
     return Scan(snapshot_id=source.snapshot_id, ref=source.ref)
 
 
@@ -85,7 +85,8 @@ def _rows_of_files(run: Run, source: Source, files: LocalSource, writer: TableWr
 
 
 def _rows_of_text(run: Run, source: Source, files: LocalSource) -> Generator[pa.RecordBatch]:
-    """Raises SchemaError for columns that do not fit, whatever is in them, and DataError for the first row that does not."""
+    """Raises SchemaError for columns that do not fit, whatever their values are, and DataError for the first row that does not
+    fit."""
     name, schema = ", ".join(paths_of(source)), run.table.schema
     locations = [location for path in paths_of(source) for location in files.files(path)]
     found = text_rows(source, locations, files.io, schema)
@@ -110,7 +111,7 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
 
 
 def source_table(run: Run, source: Source) -> Table:
-    """The Iceberg table that is the source. Raises OptionError where its rows are the target's own, and what loading raises."""
+    """The Iceberg table that is the source. Raises OptionError if its rows are the target's own, and the errors of loading."""
     name = source.table or ""
     if name == run.job.table and source.catalog in (None, run.job.catalog) and _reads_base(run.table, run.job.branch, source):
         raise OptionError(
@@ -123,14 +124,14 @@ def source_table(run: Run, source: Source) -> Table:
 
 
 def check_is_another(table: Table, branch: str, other: Table, source: Source) -> None:
-    """Raise OptionError for a source ``other``, loaded after ``table``, that is by another name or catalog the very ``branch`` that
-    is written to. Other branches, snapshots, and an earlier state that is registered elsewhere are sources as any."""
+    """Raise OptionError if the source ``other``, loaded after ``table``, is the written ``branch`` itself under another name or
+    catalog. Other branches, snapshots, and an earlier state that is registered elsewhere are valid sources."""
     if _reads_base(table, branch, source) and logged(other, table.metadata_location, table.metadata.last_updated_ms):
         raise OptionError(f"source {other.name} is the target itself, {table.name}, by another name: its rows are there already")
 
 
 def _reads_base(table: Table, branch: str, source: Source) -> bool:
-    """Whether a source that is ``table`` has the rows a commit to ``branch`` builds on: a new branch begins with main's."""
+    """Whether a source that is ``table`` has the rows that a commit to ``branch`` builds on: a new branch starts with main's."""
     base = branch if table.metadata.ref(branch) is not None else MAIN_BRANCH
     return source.snapshot_id is None and (source.ref or MAIN_BRANCH) == base
 

@@ -1,7 +1,7 @@
-"""The rows of a source as a table of their own, in memory: what upsert and merge on lane local look up, order and judge.
+"""The rows of a source as a table in memory, which upsert and merge on lane local look up, order and evaluate.
 
-The columns have the source's own types, as Spark would read them, whatever the table's are; one whose type is not held as it is has
-no place here and is named when something asks for it. A source that is larger than ``MOST_BYTES`` is Spark's.
+The columns have the source's own types, as Spark would read them, whatever the table's types are. A column whose type cannot be
+held unchanged is unusable, and an error names it when it is used. A source that is larger than ``MOST_BYTES`` needs Spark.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import FixedType, IcebergType, NestedField
 
 MOST_BYTES = 256 << 20
-"""Arrow bytes of a source that is held."""
+"""The largest source in memory, in Arrow bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """``rows`` in the canonical form of ``schema``; ``unusable`` columns are there too, with the types that are not held.
-    ``of_files``: the types are what the files store. 16 bytes of a file may then be a uuid, which those of a table are not."""
+    """``rows`` in the canonical form of ``schema``; ``unusable`` columns are included, with types that cannot be held.
+    ``of_files``: the types are those stored in files. 16 bytes of a file may then be a uuid, those of a table may not."""
 
     name: str
     schema: Schema
@@ -49,7 +49,7 @@ class SourceRows:
         return [*(f.name for f in self.schema.fields), *self.unusable]
 
     def find(self, name: str) -> NestedField | None:
-        """The column of that name, without regard to case. Raises UnsupportedError for an unusable one."""
+        """The column of that name, ignoring case. Raises UnsupportedError for an unusable one."""
         for other, kind in self.unusable.items():
             if other.lower() == name.lower():
                 raise NeedsSparkError.to(f"source column {other} of type {kind}")
@@ -59,7 +59,8 @@ class SourceRows:
         return self.rows.column(self.schema.fields.index(f))
 
     def check_fit(self, f: NestedField, wanted: NestedField) -> None:
-        """Raise UnsupportedError unless the values of column ``f`` are values of the table's column ``wanted`` as they are."""
+        """Raise UnsupportedError unless the values of column ``f`` are valid for the table's column ``wanted`` without
+        conversion."""
         as_stored = fits(arrow_type(f.type), wanted.type) and (self.of_files or type_fits(f.type, wanted.type))
         if f.type != wanted.type and not as_stored:
             raise NeedsSparkError.to(f"source column {f.name} of type {f.type} as {wanted.name} of type {wanted.type}")
@@ -88,7 +89,7 @@ def _read_text(run: Run, source: Source, files: LocalSource) -> SourceRows:
     found = text_rows(source, [location for path in paths for location in files.files(path)], files.io, run.table.schema)
     name, schema = ", ".join(paths), Schema.of(*found.fields)
     for f in schema.fields_by_id.values():
-        if str(f.type) == "uuid" or isinstance(f.type, FixedType):  # Spark has text and binary, which compare in another way
+        if str(f.type) == "uuid" or isinstance(f.type, FixedType):  # Spark has text and binary, which compare differently
             raise NeedsSparkError.to(f"{source.format} column {f.name} of type {f.type} in a source of {run.job.job}")
     return SourceRows(name, schema, _held(name, schema, found.batches(None)), {}, of_files=False)
 
@@ -128,7 +129,7 @@ def _schema_of(columns: Mapping[str, pa.DataType]) -> tuple[Schema, dict[str, st
 
 
 def _type_of(stored: pa.DataType, ids: Iterator[int]) -> IcebergType | None:
-    """The type whose values are held just as they are stored; None: there is none."""
+    """The type whose values can be held exactly as they are stored; None: there is none."""
     try:
         kind = type_of_arrow(stored, ids)
     except SchemaError:

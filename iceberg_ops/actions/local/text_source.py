@@ -1,8 +1,7 @@
-"""CSV and JSON files of a source, read by this process with the table's types: the rules are those of ``data.sources.text``.
+"""Reads CSV and JSON files of a source in this process, with the table's types, by the rules of ``data.sources.text``.
 
-A first pass finds out which columns there are (of CSV the first record of each file), the second one reads them, some megabytes at
-a time. A bad record fails the job by file, line, column and value; to put it aside (``bad-records``) is Spark's.
-"""
+A first pass finds the columns (for CSV in the first record of each file), the second one reads them, some megabytes at a time. A
+bad record fails the job; the error names file, line, column and value. Only Spark can put bad records aside (``bad-records``)."""
 
 from __future__ import annotations
 
@@ -54,22 +53,22 @@ from iceberg_ops.spec.types import (
 )
 
 _BLOCK = 4 << 20
-"""Bytes that are parsed at a time: some ten thousand records."""
+"""Bytes that are parsed at a time: about ten thousand records."""
 _OPENERS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".gz": lambda stream: cast(BinaryIO, gzip.GzipFile(fileobj=stream)),
     ".bz2": lambda stream: cast(BinaryIO, _Bzip2(stream)),
 }
-"""By the end of a file's name, which is how Hadoop knows them, too."""
+"""By the suffix of a file's name, as in Hadoop."""
 _OF_SPARK = (".deflate", ".zst", ".lz4", ".snappy")
 _WITHOUT_TEXT = frozenset({"variant", "geometry", "geography", "unknown"})
 
 Check = Callable[[pa.RecordBatch], object]
-"""Raises DataError for rows that the table does not take."""
+"""Raises DataError for rows that the table cannot store."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextRows:
-    """Rows under the source's names of columns. ``batches(check)``: in the canonical form of ``fields``; raises DataError for a bad
+    """Rows under the source's column names. ``batches(check)``: in the canonical form of ``fields``; raises DataError for a bad
     record, and for the first row that ``check`` refuses."""
 
     fields: tuple[NestedField, ...]
@@ -77,12 +76,12 @@ class TextRows:
 
 
 def text_rows(source: Source, locations: Sequence[str], io: FileIO, schema: Schema) -> TextRows:
-    """The records of CSV or JSON files in the columns they have, with the table's types; those that the table does not have are
-    typed as ``data.sources.text`` says.
+    """The records of CSV or JSON files in the columns they have, with the table's types; columns that the table does not have are
+    typed by the rules of ``data.sources.text``.
 
-    Raises OptionError for a reader option that is not known, DataError for text or a header that cannot be read, SchemaError for
-    CSV by position with another number of columns than the table's, NeedsSparkError for files that Spark alone reads, and
-    UnsupportedError for a column that text has no values of."""
+    Raises OptionError for an unknown reader option, DataError for text or a header that cannot be read, SchemaError for
+    CSV by position with another number of columns than the table's, NeedsSparkError for files that only Spark reads, and
+    UnsupportedError for a column whose type has no text values."""
     options = text_options(source.format, source.options)
     if of_listing := sorted(listing_options(source.options)):
         raise NeedsSparkError.to(f"reader option {of_listing[0]}")
@@ -137,15 +136,16 @@ class _Files:
 
 
 class _Bzip2(RawIOBase):
-    """The text of all streams of a file, behind each other. Python's own reader takes a stream that is damaged where it begins for
-    garbage, and passes it by with all of its rows."""
+    """The text of all streams of a file, one after the other. Python's own reader takes a stream with a damaged beginning for
+    garbage, and silently skips it with all of its rows."""
 
     def __init__(self, stored: BinaryIO) -> None:
         self._stored, self._stream = stored, bz2.BZ2Decompressor()
         self._raw, self._is_begun = b"", False
 
     def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes; none only at the end. Raises OSError for what is no stream, EOFError for one that is cut off."""
+        """Up to ``size`` bytes; empty only at the end. Raises OSError for data that is no stream, EOFError for one that is cut
+        off."""
         while True:
             if not self._raw and (self._stream.eof or self._stream.needs_input):
                 self._raw = self._stored.read(_BLOCK)
@@ -228,7 +228,7 @@ def _json(files: _Files, source: Source, options: JsonOptions, schema: Schema) -
     for chunk in files.chunks():
         found.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), _pass))
     fields = source_fields(found, table, as_text=options.as_text)
-    if found.fields is None:  # no record says which columns there are
+    if found.fields is None:  # no record shows which columns there are
         fields = tuple(f for f in table.fields if not has_nested_keys(f.type) and not _without_text(f.type))
     for f in fields:
         check_map_keys(f)
@@ -278,7 +278,7 @@ def _first_refused(batch: pa.RecordBatch, check: Check) -> tuple[int, str] | Non
     """The first row that is refused, and why; None: none is."""
     if (why := _refusal(batch, check)) is None:
         return None
-    good, bad = 0, batch.num_rows  # the first ``good`` rows are taken, and one of the first ``bad`` is not
+    good, bad = 0, batch.num_rows  # the first ``good`` rows are accepted, and one of the first ``bad`` is not
     while bad - good > 1:
         middle = (good + bad) // 2
         if _refusal(batch.slice(good, middle - good), check) is None:
@@ -311,7 +311,7 @@ def _without_text(type_: IcebergType) -> IcebergType | None:
 
 
 def _optional(f: NestedField) -> NestedField:
-    """Whoever takes the rows reports what is missing."""
+    """Optional, because the user of the rows reports missing values."""
     return NestedField(f.field_id, f.name, _optional_parts(f.type), write_default=f.write_default)
 
 
@@ -326,4 +326,4 @@ def _optional_parts(type_: IcebergType) -> IcebergType:
 
 
 def _pass(_: BadRecord) -> None:
-    """The second pass says what becomes of it."""
+    """The second pass handles bad records."""

@@ -1,8 +1,8 @@
-"""What a statement does to rows, as one operation to commit: rows that go and rows that come, in either write mode.
+"""Converts the result of a statement, deleted rows and new rows, to one operation to commit, in either write mode.
 
-Merge-on-read deletes the old rows by position (v2) or deletion vector (v3) as one ``RowDelta``; copy-on-write replaces the touched
-files with ``OverwriteFiles``. Which rows these are, and copying the others, is the engine's; committing, and deleting what is
-staged when there is no commit, is the caller's.
+Merge-on-read deletes the old rows by position (v2) or deletion vector (v3) in one ``RowDelta``; copy-on-write replaces the affected
+files with ``OverwriteFiles``. The engine finds these rows and copies the others; the caller commits, and deletes the staged files
+if there is no commit.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from iceberg_ops.table.table import Table
 Positions = npt.NDArray[np.int64] | BitMap64
 """Distinct positions of rows in a data file."""
 Matched = Sequence[tuple[FileScanTask, Positions]]
-"""Tasks with the positions of their rows that go."""
+"""Tasks with the positions of their deleted rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyWork:
-    """What copy-on-write has to write: the rows of the files of ``matched`` but for those, and every row of ``taken_in``, some of
-    the files that the statement has ``staged`` for its new rows."""
+    """The rows that copy-on-write has to write: the rows of the files of ``matched`` without the matched ones, and every row of
+    ``taken_in``, some of the files that the statement has ``staged`` for its new rows."""
 
     matched: Matched
     taken_in: Sequence[DataFile] = ()
@@ -52,13 +52,13 @@ class CopyWork:
 
 
 Copy = Callable[[CopyWork, WriteContext], list[DataFile]]
-"""Gives the new files of a copy; nothing is left of a call that raises."""
+"""Returns the new files of a copy; a call that raises leaves no files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedRows:
-    """One evaluation of a statement on ``found``. ``context`` is how its files are written; ``granularity`` (v2, merge-on-read):
-    file or partition, None: the table's; ``conflict_filter`` selects the rows that decided what is changed."""
+    """One evaluation of a statement on ``found``. ``context`` defines how its files are written; ``granularity`` (v2,
+    merge-on-read): file or partition, None: the table's; ``conflict_filter`` selects the rows that decided the change."""
 
     table: Table
     found: ScanPlan
@@ -72,27 +72,27 @@ class ChangedRows:
     granularity: str | None = None
 
     def check_formats(self, *, writes_rows: bool) -> None:
-        """Raise UnsupportedError, before a row is read, where what is to be written cannot be."""
+        """Raise UnsupportedError, before a row is read, for a file format that cannot be written."""
         if writes_rows or self.mode == "copy-on-write":
             self.context.check_format()
         if self.mode == "merge-on-read":
             check_row_deletes(self.context)
 
     def touched(self, matched: Matched) -> Matched:
-        """``matched``, and the other entries of its files, which go with them."""
+        """``matched``, and the other entries of its files, which are removed with them."""
         return with_other_entries(matched, self.found.tasks, identity_under(self.table.io), np.empty(0, np.int64))
 
     def operation(self, matched: Matched, staged: list[DataFile], *, reads_table: bool = False) -> RowDelta | OverwriteFiles:
-        """``staged`` are the files of the rows that come; every file written here is added to it, also by a call that fails. Files
-        that copies have taken in are deleted and no longer in it.
+        """``staged`` are the files of the new rows; every file written here is added to it, also by a call that fails. Files that
+        were copied (``taken_in``) are deleted and removed from it.
 
-        ``reads_table`` as in ``RowDelta``. Raises VerificationError where rows of a copy do not add up.
+        ``reads_table`` as in ``RowDelta``. Raises VerificationError if the rows of a copy do not add up.
         """
         start = None if self.found.snapshot is None else self.found.snapshot.snapshot_id
         matched = self.touched(matched)
         if self.mode == "copy-on-write":
             whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in matched]
-            # The other rows keep their lineage in v3.
+            # The unchanged rows keep their lineage in v3.
             context = replace(self.context, row_lineage=self.table.metadata.format_version >= 3)
             small = taken_in(
                 staged,
@@ -134,10 +134,10 @@ class ChangedRows:
 
 
 def row_count(matched: Matched) -> int:
-    """How many rows go."""
+    """The number of deleted rows."""
     return sum(len(positions) for _, positions in matched)
 
 
 def as_array(positions: Positions) -> npt.NDArray[np.int64]:
-    """In ascending order, where they are a bitmap."""
+    """A bitmap becomes an array in ascending order."""
     return np.asarray(positions.to_array(), np.int64) if isinstance(positions, BitMap64) else positions

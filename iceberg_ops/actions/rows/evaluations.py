@@ -1,6 +1,6 @@
-"""A row operation under its lease, evaluated again after a conflict.
+"""Runs a row operation under its lease, and re-evaluates it after a conflict.
 
-When and how often it is evaluated is ``commit.statement``'s. An evaluation deletes its own files when its commit is refused
+``commit.statement`` decides when and how often it is evaluated. An evaluation deletes its own files if its commit is refused
 (``staged_files``).
 """
 
@@ -21,17 +21,17 @@ from iceberg_ops.table.table import Table
 
 @contextmanager
 def base_held(run: Run) -> Iterator[None]:
-    """Hold the snapshot that the run's commit builds on, and every file that it writes."""
+    """Protect the snapshot that the run's commit builds on, and every file that it writes."""
     base = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if base is None else base.snapshot_id):
         yield
 
 
 def run_statement(run: Run, evaluate: Callable[[Run], Result]) -> Result:
-    """Evaluate and commit, again after a conflict with a commit that came meanwhile.
+    """Evaluate and commit; re-evaluated after a conflict with a concurrent commit.
 
-    The report counts ``evaluations-count``. Raises what ``evaluate`` raises, a conflict only once it is given up; after the commit
-    IncompleteError, because another evaluation would change the rows twice.
+    The report counts ``evaluations-count``. Raises the errors of ``evaluate``, a conflict only after the last attempt. After the
+    commit an error becomes an IncompleteError, because another evaluation would change the rows twice.
     """
 
     def evaluated(table: Table, number: int) -> Result:

@@ -1,4 +1,4 @@
-"""What holds for a MERGE in every lane, whoever evaluates it: which clauses it may have, and when a second match is an error."""
+"""Checks of a MERGE that are the same in every lane: which clauses are allowed, and when a second match is an error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _WITHOUT_ROW: dict[str, Literal["target", "source"]] = {"not-matched": "target",
 
 
 def check_clauses(change: RowChange | None) -> RowChange:
-    """Raise OptionError for a MERGE without ON or clauses, or with an action its kind of match cannot have: an
-    UPDATE of rows without a match in the source must name what it assigns, because there is no source row to take ``*`` from."""
+    """Raise OptionError for a MERGE without ON or clauses, or with an action that is not allowed for its kind of match: an
+    UPDATE of rows without a match in the source must name its assignments, because there is no source row for ``*``."""
     if change is None or not change.on:
         raise OptionError("merge needs an ON condition")
     if not change.clauses:
@@ -28,7 +28,7 @@ def check_clauses(change: RowChange | None) -> RowChange:
 
 
 def side_without_row(clause: MergeClause) -> Literal["target", "source"] | None:
-    """The side of a MERGE that has no row where the clause applies."""
+    """The side of a MERGE that has no row when the clause applies."""
     return _WITHOUT_ROW.get(clause.when)
 
 
@@ -42,13 +42,13 @@ def names_side_without_row(number: int, clause: MergeClause) -> WhereError:
 
 
 def needs_cardinality_check(change: RowChange) -> bool:
-    """False only where a second match cannot matter: no matched clause, or a single unconditional DELETE."""
+    """False only if a second match has no effect: no matched clause, or a single unconditional DELETE."""
     matched = [c for c in change.clauses if c.when == "matched"]
     return bool(matched) and not (len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None)
 
 
 def repeated_matches(pairs: int) -> str:
-    """What is wrong where ``pairs`` more source rows match target rows than there are such target rows."""
+    """The message if ``pairs`` more source rows match target rows than there are such target rows."""
     return (
         f"merge: {pairs} more source rows match target rows that another source row matches already: "
         "each target row may be matched by one source row (make the source unique by the ON columns)"

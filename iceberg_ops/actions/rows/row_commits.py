@@ -1,4 +1,4 @@
-"""The last step of a row operation: one commit, and no file left behind where it is known not to have happened."""
+"""The last step of a row operation: one commit, and no file is left behind if it is known not to have happened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iceberg_ops.spec.content_files import DataFile
 
 
 class RowFields(TypedDict):
-    """What every operation of a row job is made with."""
+    """The fields of every operation of a row job."""
 
     branch: str
     run_key: str | None
@@ -24,7 +24,7 @@ class RowFields(TypedDict):
 
 
 def row_fields(run: Run) -> RowFields:
-    """Branch, run key and summary; with a wap id the snapshot is staged under it."""
+    """Branch, run key and summary; with a wap id the snapshot is staged under this id."""
     wap_id = run.job.options.get(WAP_ID)
     summary = run.summary | ({} if wap_id is None else {run_keys.WAP_ID: wap_id})
     return RowFields(branch=run.job.branch, run_key=run.run_key, summary=summary, staged=wap_id is not None)
@@ -32,7 +32,7 @@ def row_fields(run: Run) -> RowFields:
 
 def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile], counts: Mapping[str, int]) -> Committed:
     """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``. ``counts`` of its rows and files
-    are reported only where this run has committed them."""
+    are reported only if this run has committed them."""
     run.outcome.metrics |= counts
     with run.step("commit"):
         try:

@@ -1,28 +1,28 @@
-"""The seam between row operations and engines: who finds the rows of a statement, and who writes the new ones.
+"""The protocol between row operations and engines: an engine finds the rows of a statement and writes the new ones.
 
-``append``, ``overwrite``, ``delete``, ``update``, ``merge`` and ``upsert`` are done here for every engine: plan, evaluate, write,
-commit, report. An engine does the middle only. Lane local evaluates with Arrow in this process (``local_engine``), ``spark_jobs``
-with Spark; which one is an argument of ``dispatch.run_job``.
+``append``, ``overwrite``, ``delete``, ``update``, ``merge`` and ``upsert`` are implemented here for every engine: plan, evaluate,
+write, commit, report. An engine only evaluates and writes. Lane local uses Arrow in this process (``local_engine``), ``spark_jobs``
+uses Spark; ``dispatch.run_job`` gets the engine as an argument.
 
-**In.** The ``Run`` of one evaluation: its table is the snapshot that is read, its ``operation_id`` is in the name of each file that
-the engine writes, its ``outcome.reads`` gets each other table that is read. A delete, update or merge is given as a ``Statement``,
-with the data files that may match planned already.
+**Input.** The ``Run`` of one evaluation: its table is the snapshot to read, its ``operation_id`` is in the name of each file that
+the engine writes, and the engine adds each other table that it reads to its ``outcome.reads``. A delete, update or merge is given
+as a ``Statement``, whose data files that may match are already planned.
 
-**Out.** Values: data files that are written and not committed, places of rows that go, counts.
+**Output.** Values: data files that are written and not committed, positions of deleted rows, counts.
 
-**Who does what**
+**Responsibilities**
 
-- *Leases* are the run's (``evaluations.run_statement``). One covers every file with the run's id in its name, and the snapshot that
-  is read, also that of a later evaluation. An engine takes none.
-- *Files.* An engine's call that raises has deleted what it wrote. From its return on the files are the caller's: they are deleted
-  through ``iceberg_ops.deletion`` where no commit refers to them, and never after an unknown outcome. An engine never commits.
-- *Interrupts.* A KeyboardInterrupt is an error like any other. An engine stops what runs for it before it raises. What an interrupt
-  finds between two owners stays for orphan removal.
+- *Leases* belong to the run (``evaluations.run_statement``). One lease covers every file with the run's id in its name, and the
+  snapshot that is read, also that of a later evaluation. An engine takes none.
+- *Files.* A call of an engine that raises has deleted its files. After it returns, the files belong to the caller: they are deleted
+  through ``iceberg_ops.deletion`` if no commit refers to them, and never after an unknown outcome. An engine never commits.
+- *Interrupts.* A KeyboardInterrupt is handled like any other error. An engine stops its running tasks before it raises. A file that
+  has no owner at the moment of an interrupt is left to orphan removal.
 - *Errors.* ``opened`` turns the engine's own exceptions into those of ``iceberg_ops.errors``; an unknown outcome passes unchanged.
-- *Sources* must be what they were when the engine began to read them. It checks that last, before it returns: rows of a source that
-  was changed while it was read are in no answer.
-- *Conflicts.* A refused statement is evaluated again as a whole, source and condition included, on the table as it is then: the
-  engine is called again with another ``Run``, and keeps nothing from the call before. An append is never refused so.
+- *Sources* must be unchanged since the engine began to read them. The engine checks that last, before it returns: rows of a source
+  that was changed while it was read are in no result.
+- *Conflicts.* A refused statement is re-evaluated as a whole, source and condition included, on the then current table: the engine
+  is called again with another ``Run``, and keeps nothing from the call before. An append is never refused in this way.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from iceberg_ops.spec.types import NestedField
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One evaluation of a delete, update or merge: ``found`` are the files that may match ``filter``, which also
-    decides about conflicts. ``filter`` may match more rows than the job's WHERE does."""
+    """One evaluation of a delete, update or merge: ``found`` are the files that may match ``filter``, which is also the filter for
+    conflicts. ``filter`` may match more rows than the job's WHERE."""
 
     run: Run
     options: WriteOptions
@@ -71,7 +71,7 @@ class Statement:
 
     @property
     def keeps_row_ids(self) -> bool:
-        """Whether a row that is written again keeps its row id: in v3."""
+        """Whether a row that is rewritten keeps its row id: in v3."""
         return self.run.table.metadata.format_version >= 3
 
     @property
@@ -87,9 +87,9 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChanges:
-    """What a statement does: ``matched`` are the rows that go or change, ``files`` hold the rows that come.
+    """The result of a statement: ``matched`` are the deleted or changed rows, ``files`` hold the new rows.
 
-    ``reads_table``: other rows of the changed table decided, too. ``repeated``: matches of a row beyond its first."""
+    ``reads_table``: other rows of the changed table affected the result, too. ``repeated``: matches of a row beyond its first."""
 
     matched: Matched = ()
     files: Sequence[DataFile] = ()
@@ -99,8 +99,8 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenSource:
-    """A source, written as ``files`` of the table. ``schema`` is what the table must have for them: its own, unless the source
-    added to it. ``quarantined`` are files with the ``rows_quarantined`` rows that did not fit."""
+    """A source, written as ``files`` of the table. ``schema`` is the schema that the table must have for them: its own, unless the
+    source added columns. ``quarantined`` are files with the ``rows_quarantined`` rows that did not fit."""
 
     schema: Schema
     files: Sequence[DataFile]
@@ -120,10 +120,10 @@ class WrittenUpserts:
 
 
 class RowEvaluator(Protocol):
-    """What an engine does for a job while it is open. Each call may also raise what reading and writing files raises."""
+    """The calls of an engine for a job while it is open. Each call may also raise the errors of reading and writing files."""
 
     def condition(self, run: Run, text: str, *, subqueries: bool) -> Expression:
-        """A WHERE, for planning and conflict checks; it may select more than the WHERE does. Raises WhereError, and
+        """A WHERE, for planning and conflict checks; it may select more than the WHERE. Raises WhereError, and
         UnsupportedError for one that the engine does not evaluate."""
         ...
 
@@ -133,8 +133,8 @@ class RowEvaluator(Protocol):
         ...
 
     def write_upserts(self, run: Run, options: WriteOptions, keys: Sequence[NestedField], plan: KeyPlan) -> WrittenUpserts:
-        """The job's source, of each key the row that counts, and the deletes of ``plan``. Raises what ``write_source`` does, and
-        DataError for two rows of one key that ``order-by`` does not tell apart."""
+        """The job's source, with one row per key, and the deletes of ``plan``. Raises the errors of ``write_source``, and
+        DataError for two rows of one key that ``order-by`` does not order."""
         ...
 
     def delete_changes(self, statement: Statement) -> RowChanges:
@@ -142,17 +142,17 @@ class RowEvaluator(Protocol):
         ...
 
     def update_changes(self, statement: Statement) -> RowChanges:
-        """The rows for which the job's WHERE is true, and what its SET makes of them. Raises OptionError, WhereError, DataError for
+        """The rows for which the job's WHERE is true, with the values of its SET. Raises OptionError, WhereError, DataError for
         a value that does not fit."""
         ...
 
     def merge_changes(self, statement: Statement, change: RowChange) -> RowChanges:
-        """The rows that clauses of ``change`` apply to, and what becomes of them and of the source's. Raises as ``update_changes``
-        and ``write_source`` do. Where ``repeated`` is an error of the statement, it is the caller's."""
+        """The rows that clauses of ``change`` apply to, and the results for these and for the source's rows. Raises the errors of
+        ``update_changes`` and ``write_source``. The caller checks whether ``repeated`` is an error of the statement."""
         ...
 
     def copy(self, statement: Statement, work: CopyWork, context: WriteContext) -> list[DataFile]:
-        """New files with the rows of ``work``, beside the statement's staged ones. Raises VerificationError where rows read,
+        """New files with the rows of ``work``, besides the statement's staged ones. Raises VerificationError if the rows read,
         dropped and written do not add up."""
         ...
 
@@ -162,7 +162,7 @@ class RowEngine(Protocol):
 
     @property
     def name(self) -> str:
-        """The lane that reports name."""
+        """The lane's name in reports."""
         ...
 
     @property
@@ -171,9 +171,9 @@ class RowEngine(Protocol):
         ...
 
     def check(self, job: JobSpec) -> None:
-        """Refuse what can be refused without looking at the table. Raises UnsupportedError."""
+        """Refuse a job as far as possible without reading the table. Raises UnsupportedError."""
         ...
 
     def opened(self, job: JobSpec) -> AbstractContextManager[RowEvaluator]:
-        """The engine for this job. A failure to close it does not fail a job that is done."""
+        """The engine for this job. A failure to close it does not fail a finished job."""
         ...

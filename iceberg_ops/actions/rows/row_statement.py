@@ -1,6 +1,6 @@
-"""A delete, update or merge on any engine: which files may match, what the engine finds in them, and the one commit.
+"""A delete, update or merge on any engine: which files may match, what the engine finds in them, and the single commit.
 
-Merge-on-read and copy-on-write are ``changed_rows``'; which rows change is the engine's (``row_engine``).
+``changed_rows`` implements merge-on-read and copy-on-write; the engine decides which rows change (``row_engine``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from iceberg_ops.spec.content_files import FileContent
 
 @dataclass(frozen=True, slots=True)
 class StatementKind:
-    """The table properties that are the defaults of mode and isolation, and whether the statement writes rows of its own."""
+    """The table properties with the defaults of mode and isolation, and whether the statement writes new rows."""
 
     mode: Property[str]
     isolation: Property[str]
@@ -38,7 +38,7 @@ class StatementKind:
 
 
 def planned(run: Run, rows: RowEvaluator, kind: StatementKind) -> Statement:
-    """The statement on the table as the run has it. Raises WhereError, OptionError, UnsupportedError."""
+    """The statement on the run's table. Raises WhereError, OptionError, UnsupportedError."""
     options = WriteOptions.parse(run.job.job, run.job.options, run.table.properties)
     where = ALWAYS_TRUE if run.job.where is None else rows.condition(run, run.job.where, subqueries=True)
     properties, change = run.table.properties, run.job.change
@@ -57,10 +57,10 @@ def planned(run: Run, rows: RowEvaluator, kind: StatementKind) -> Statement:
 def change_rows(
     statement: Statement, rows: RowEvaluator, kind: StatementKind, evaluate: Callable[[Statement], RowChanges]
 ) -> NothingToDo | Committed:
-    """Evaluate and commit; nothing is committed where no row changes.
+    """Evaluate and commit; nothing is committed if no row changes.
 
-    Raises UnsupportedError, before a row is read, for a format that is not written, DataError for a target row with two matches,
-    and what the engine and the committer raise."""
+    Raises UnsupportedError, before a row is read, for a file format that cannot be written, DataError for a target row with two
+    matches, and the errors of the engine and the committer."""
     run = statement.run
     changed = _changed(statement, rows)
     changed.check_formats(writes_rows=kind.writes_rows)

@@ -1,7 +1,7 @@
-"""What append and overwrite share after their source is written: one commit of its files, with the schema they need.
+"""The shared last step of append and overwrite: one commit of the source's files, with the schema they need.
 
 With ``merge-schema`` the new schema and the rows are one commit: nobody sees the columns without the rows, or rows without their
-columns. Files of a quarantine stand for rows that are in no table: they go where this run's commit is known not to be.
+columns. Quarantine files hold rows that are in no table: they are deleted if this run is known not to have committed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def commit_source(run: Run, operation: Operation, written: WrittenSource) -> Com
 
 
 def remember(run: Run, written: WrittenSource) -> NothingToDo | Committed:
-    """Nothing is to be committed. Where rows went to the quarantine, the run key is remembered, so that a repeated run does not put
+    """There is nothing to commit. If rows went to the quarantine, the run key is recorded, so that a repeated run does not write
     them there again."""
     done = run_of(run.job)
     with _quarantine_of(run, written):
@@ -63,7 +63,7 @@ def remember(run: Run, written: WrittenSource) -> NothingToDo | Committed:
 
 
 def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
-    """The counts of a source that is written."""
+    """The counts of a written source."""
     counts = {
         summary_keys.ADDED_RECORDS: sum(f.record_count for f in written.files),
         summary_keys.ADDED_DATA_FILES: len(written.files),
@@ -75,8 +75,8 @@ def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
 
 @contextmanager
 def _quarantine_of(run: Run, written: WrittenSource) -> Iterator[None]:
-    """Delete the quarantine's files where the block fails without a commit of this run. Where it is not certain that there is none,
-    they stay, and the report of the failure names them."""
+    """Delete the quarantine's files if the block fails without a commit of this run. If it is not certain that there is none, they
+    stay, and the report of the failure names them."""
     try:
         yield
     except BaseException as e:
@@ -91,7 +91,7 @@ def _quarantine_of(run: Run, written: WrittenSource) -> Iterator[None]:
 
 
 def _with_quarantine(run: Run, written: WrittenSource, result: _Ended) -> _Ended:
-    """The result with the quarantine's files; they are deleted where an earlier run has done the work."""
+    """The result with the quarantine's files; they are deleted if an earlier run has done the work."""
     if isinstance(result, AlreadyCommitted):
         delete_staged(run, [q.file_path for q in written.quarantined])
         return result
@@ -100,14 +100,14 @@ def _with_quarantine(run: Run, written: WrittenSource, result: _Ended) -> _Ended
 
 
 def _name(run: Run, written: WrittenSource, stay: Collection[str]) -> None:
-    """Name those files of the quarantine that stay in the report; said again, it is the same."""
+    """Name the quarantine files that stay in the report. Calling it twice has no further effect."""
     known = {f.file_path for f in run.outcome.failures}
     run.outcome.failures += [q for q in written.quarantined if q.file_path in stay and q.file_path not in known]
 
 
 def _is_not_remembered(run: Run) -> bool:
-    """Whether the table as it is now certainly has no commit of this run. A run that wrote no file of rows can prove it by its run
-    key alone; without one, or where the table cannot be read, it is not certain."""
+    """Whether the current table certainly has no commit of this run. A run that wrote no file of rows can prove it only by its run
+    key; without one, or if the table cannot be read, it is not certain."""
     done = run_of(run.job)
     if done is None:
         return False

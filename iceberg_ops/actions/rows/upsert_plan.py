@@ -1,8 +1,8 @@
-"""What an upsert's equality deletes are: the key columns, and the partition specs they are written in.
+"""The equality deletes of an upsert: the key columns, and the partition specs in which they are written.
 
-A key must find its older rows by the delete's partition: every partition field's source is a key column, or the table has an
-unpartitioned spec, whose deletes apply everywhere. And which columns can tell the last row of a key. Used by every lane; reading
-the source and writing is theirs.
+A key must reach its older rows through the delete's partition: every partition field's source is a key column, or the table has an
+unpartitioned spec, whose deletes apply everywhere. This module also checks which columns can order the rows of a key. Every lane
+uses it; the lanes read the source and write.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from iceberg_ops.table.table import Table, spec_of
 
 
 def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
-    """The top-level columns that tell rows apart: ``names``, or the identifier fields.
+    """The top-level columns that identify rows: ``names``, or the identifier fields.
 
-    Raises OptionError where there are none and for one that is named twice, SchemaError for one that cannot be a key.
+    Raises OptionError if there are none or one is named twice, SchemaError for one that cannot be a key.
     """
     found = []
     for name in names or [schema.names_by_id[i] for i in schema.identifier_field_ids]:
@@ -43,8 +43,8 @@ def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
 
 
 def check_order(source: Source | None, name: str | None, schema: Schema) -> None:
-    """Raise OptionError for an ``order-by`` column, ``name``, that is text only because nobody says its type: the table does not
-    have it, and the CSV or JSON source is not told to find it out. Of ``9`` and ``10`` the greatest value would be ``9``."""
+    """Raise OptionError for an ``order-by`` column ``name`` that is text only because its type is unknown: the table does not have
+    it, and the CSV or JSON source does not infer types. Of ``9`` and ``10`` the greater text is ``9``."""
     if source is None or name is None or source.format not in TEXT_FORMATS:
         return
     if name.lower() in {f.name.lower() for f in schema.fields}:
@@ -69,8 +69,8 @@ def untyped_order(name: str, why: str, remedy: str) -> OptionError:
 def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -> KeyPlan:
     """``keys``, and the specs in which their deletes apply to every older row of ``head``.
 
-    Raises CorruptTableError for a manifest whose spec the table lacks, UnsupportedError for a v1 table and where a promotion moved
-    rows of a key to another partition, OptionError for a partition field that does not come from a key.
+    Raises CorruptTableError for a manifest whose spec the table lacks, UnsupportedError for a v1 table and if a promotion moved
+    rows of a key to another partition, OptionError for a partition field whose source is not a key column.
     """
     metadata = table.metadata
     field_ids = tuple(f.field_id for f in keys)

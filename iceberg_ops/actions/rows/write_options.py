@@ -1,4 +1,5 @@
-"""The settings of row operations' writers: the options of ``iceberg_ops.config.row_options`` with the table's own settings."""
+"""The settings of row operations' writers: the options of ``iceberg_ops.config.row_options`` combined with the table's
+properties."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from iceberg_ops.table.table import Table
 
 
 def write_context(table: Table, options: WriteOptions, *, in_table_order: bool = False) -> WriteContext:
-    """How files of this job are written; ``in_table_order``: in the table's sort order, if it has one whose columns are there."""
+    """How files of this job are written; ``in_table_order``: in the table's sort order, if it has one whose columns exist."""
     metadata, order = table.metadata, table.metadata.sort_order
     known = all(i in metadata.schema.fields_by_id for f in order.fields for i in f.source_ids)
     sorts = in_table_order and not order.is_unsorted and known

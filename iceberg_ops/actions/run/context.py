@@ -1,6 +1,6 @@
-"""What an action is given and what it fills in while it works: the job, the table, the lane, the clock, and the report's parts.
+"""The context of a running action: the job, the table, the lane, the clock, and the report's parts that it fills in.
 
-``Outcome`` is written as things happen, so that a report of a failed run still says what was planned, committed and cleaned.
+``Outcome`` is written when things happen, so that the report of a failed run still shows the plan, the commits and the clean-up.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 LEASE_MS = 2 * 3_600_000
-"""How long a lease lasts that is not renewed: less than until the next night's run. It is renewed four times as often."""
+"""How long a lease lasts without renewal: less than until the next night's run. It is renewed four times within this time."""
 LISTED = 1_000
 """The most files, skipped files and failures a report lists; counts in ``metrics`` are always complete."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The parts of an ActionReport that the action itself knows. ``table`` is the table after the last commit."""
+    """The parts of an ActionReport that only the action knows. ``table`` is the table after the last commit."""
 
     status: Status = "nothing-to-do"
     plan_id: str | None = None
@@ -60,22 +60,22 @@ class Outcome:
     changed: bool = False
     """Whether this run has committed something or removed files, however it ends."""
     one_commit: bool = False
-    """Whether the job makes one commit only: after it nothing is left to do but clean-up and the report."""
+    """Whether the job makes only one commit: after it, only clean-up and the report remain."""
     made_up_key: str | None = None
     """The run key that was made up for this run, because its job has none."""
     listed: int = LISTED
     """The most files, skipped files and failures that the report names."""
 
     def list_files(self, locations: Iterable[str]) -> None:
-        """Name files in the report, as many as it lists; only these are looked at."""
+        """Name files in the report, as many as it lists; only that many are iterated."""
         self.files.extend(islice(locations, max(0, self.listed - len(self.files))))
 
     def count(self, name: str, amount: int) -> None:
-        """Add to a metric; it is then reported even when it is 0."""
+        """Add to a metric; it is then reported even if it is 0."""
         self.metrics[name] = self.metrics.get(name, 0) + amount
 
     def keep(self, found: Findings) -> None:
-        """What the report tells if the job fails from here on."""
+        """The content of the report if the job fails after this point."""
         self.plan_id = found.plan_id
         self.metrics = dict(found.metrics)
         self.groups = {group.group_id: group for group in found.groups}
@@ -85,7 +85,7 @@ class Outcome:
         self.failures = list(found.failures)
 
     def found(self) -> Findings:
-        """What was kept, with what was added since."""
+        """The kept findings, with later additions."""
         return Findings(
             plan_id=self.plan_id,
             metrics=dict(self.metrics),
@@ -97,19 +97,19 @@ class Outcome:
         )
 
     def end(self, result: Result) -> None:
-        """How the job ended: from here on the report tells the result."""
+        """How the job ended: after this the report shows the result."""
         self.keep(result.found)
         self.status = result.status
         if isinstance(result, WorkCommitted):
             self.table, self.attempts, self.snapshot_ids = result.table, result.attempts, list(result.snapshot_ids)
 
     def record(self, done: Committed) -> None:
-        """Status, snapshot, attempts, and the table afterwards, of the only commit."""
+        """Record status, snapshot, attempts, and the table afterwards, of the only commit."""
         self.status = "already-committed" if done.already_committed else "committed"
         self.enter(done)
 
     def enter(self, done: Committed) -> None:
-        """Snapshot, attempts, and the table afterwards, of one commit."""
+        """Record snapshot, attempts, and the table afterwards, of one commit."""
         self.changed |= not done.already_committed
         self.table = done.table
         self.attempts += done.attempts
@@ -119,7 +119,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Pinned:
-    """The snapshot that a lease protects: it follows a run that is evaluated again."""
+    """The snapshot that a lease protects: it changes when a run is re-evaluated."""
 
     table: Table
     snapshot_id: int | None
@@ -128,7 +128,7 @@ class _Pinned:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run of one job. ``now_ms`` is the wall clock; ``operation_id`` is in the name of every file this run writes;
-    ``engine_summary`` are the keys of a snapshot's summary that name who evaluates the job."""
+    ``engine_summary`` are the keys of a snapshot's summary that name the engine."""
 
     job: JobSpec
     catalog: Catalog
@@ -141,7 +141,7 @@ class Run:
     engine_summary: Mapping[str, str] = field(default_factory=lambda: {summary_keys.ENGINE_NAME: "iceberg-ops"})
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     first_operation_id: str = ""
-    """Of a run that is evaluated again: the one that its later ones begin with."""
+    """Of a re-evaluated run: the id that its later ids begin with."""
     held: list[tuple[HeldLease, _Pinned]] = field(default_factory=list)
     """Leases in force, of this run and of its evaluations."""
 
@@ -163,7 +163,7 @@ class Run:
 
     @contextmanager
     def afterwards(self, what: str) -> Iterator[None]:
-        """A look at what is done already: an error in it is a step of the report, and does not fail the run."""
+        """A check after the work is done: an error in it is a step of the report, and does not fail the run."""
         try:
             yield
         except Exception as e:  # noqa: BLE001 - the work is committed; a report that lacks a count must not say otherwise
@@ -172,9 +172,9 @@ class Run:
 
     @contextmanager
     def lease(self, snapshot_id: int | None, *, folders: tuple[str, ...] = ()) -> Iterator[None]:
-        """Hold the snapshot that is read, every file this run writes, and the files in ``folders``, against expiry and orphan
-        removal, renewed while it works. Given back at the end. After an unknown outcome, or a crash, it runs out by itself: until
-        then what may still be committed stays."""
+        """Protect the snapshot that is read, every file this run writes, and the files in ``folders``, against expiry and orphan
+        removal; renewed while the run works. Given back at the end. After an unknown outcome, or a crash, the lease expires by
+        itself: until then files that may still be committed stay."""
         instance = str(uuid.uuid4())
         pinned = _Pinned(self.table, snapshot_id)
 
@@ -210,13 +210,13 @@ class Run:
 
     @property
     def lease_mark(self) -> str:
-        """What the names of all files of this run hold, over all its evaluations."""
+        """The text that the names of all files of this run contain, in all its evaluations."""
         return self.first_operation_id or self.operation_id
 
     def for_evaluation(self, table: Table, number: int) -> Run:
-        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, and its lease holds the
-        snapshot that is read now. What an earlier one counted was refused with it, and is forgotten. Raises what the store
-        raises."""
+        """The run pinned to ``table`` for its ``number``-th evaluation: its files get separate names, and its lease protects the
+        snapshot that is read now. The counts of an earlier, refused evaluation are discarded. Raises the errors of the
+        store."""
         self.outcome.metrics = {"evaluations-count": number}
         if number == 1:
             return self

@@ -1,8 +1,8 @@
-"""The error that a failed job ends with, in the light of what it had done before.
+"""The error that a failed job ends with, considering the work it had done before.
 
-Errors of the tree say what was changed: most of them nothing. That is true of the call that raised them, and not always of the job.
-It may have committed some batches, or the outcome of a commit may be unknown, and what came afterwards (a look at the table, the
-next group) failed in its own way. Whoever reads the error decides by its code whether to run the job again.
+Errors of the tree say what was changed: most of them say nothing was. That is true for the call that raised them, but not always
+for the job. It may have committed some batches, or the outcome of a commit may be unknown, and a later step (reading the table, the
+next group) failed with its own error. The caller decides by the error's code whether to run the job again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from iceberg_ops.errors import (
 
 
 def ending_error(outcome: Outcome, error: BaseException) -> BaseException:
-    """``error``, or the one that says what is known of the whole job.
+    """``error``, or the error that describes the state of the whole job.
 
-    CommitStateUnknownError where an unknown outcome is behind it; IncompleteError where something was committed or removed. Of a
-    Ctrl-C they are interrupts as well. Where the job is repeated under its run key, and has a made-up one, the message names it."""
+    CommitStateUnknownError if it was caused by an unknown outcome; IncompleteError if something was committed or removed. After a
+    Ctrl-C they are interrupts as well. If the job should be repeated under its run key, and the key is made up, the message names
+    it."""
     ended = _of_whole_job(outcome, error)
     is_repeated = isinstance(ended, CommitStateUnknownError) or (isinstance(ended, IncompleteError) and ended.only_clean_up)
     key = outcome.made_up_key
@@ -50,8 +51,9 @@ def _of_whole_job(outcome: Outcome, error: BaseException) -> BaseException:
 
 @contextmanager
 def until_reported(outcome: Outcome) -> Iterator[None]:
-    """Within, a job is done and its report written. What comes after the job's own end (a Ctrl-C while a slow store takes the
-    report) says what is known of the job, too, whether it succeeded or failed. Errors of the tree pass: they say it already."""
+    """Within this context a job is done and its report is being written. An exception after the job's own end (a Ctrl-C while a
+    slow store receives the report) also describes the state of the job, whether it succeeded or failed. Errors of the tree pass
+    unchanged, because they already do."""
     try:
         yield
     except IcebergOpsError:

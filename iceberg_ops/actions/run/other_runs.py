@@ -1,9 +1,9 @@
-"""Tells a rewrite at its start that another run has a lease on the table: the two may replace the same files, and the second is
-refused.
+"""Warns a rewrite at its start that another run has a lease on the table: the two may replace the same files, and then the second
+is refused.
 
-A lease does not show whether its run works or was killed: that of a killed run stays until it runs out, and the next try finds it.
-So both are said, and for how long the lease lasts. It is told only, in the log and as a step of the report. What keeps rows safe is
-the conflict check of the commit.
+A lease does not show whether its run works or was killed: the lease of a killed run stays until it expires, and a retry finds it.
+So the warning names both possibilities and the remaining time of the lease. It is only a log line and a step of the report. The
+conflict check of the commit protects the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _ADDS_ONLY = frozenset({"append", "add_files", "compute_table_stats", "compute_p
 
 
 def tell_of_other_runs(run: Run) -> None:
-    """Name the runs that hold a lease on the table and replace files of it. An error of the store is logged: nothing needs it."""
+    """Name the runs that hold a lease on the table and replace files of it. An error of the store is logged only: the warning is
+    optional."""
     try:
         others = [
             lease for lease in active_leases(run.table, run.now_ms()) if _replaces(lease) and run.lease_mark not in lease.marks

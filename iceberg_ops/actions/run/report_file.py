@@ -1,11 +1,11 @@
-"""Where a report goes, and what it says of a failure; the same for every lane.
+"""Where a report is written, and what it says about a failure; the same for every lane.
 
-Whether it can be written, and whether it would take the place of anything but an earlier report, is checked before the work begins;
-a place that is lost while it goes on does not change how the job ended. Links are followed; open files, devices and pipes are
-written to where they are.
+Before the work begins, two things are checked: the report can be written, and it would replace nothing but an earlier report. If
+the place is lost during the work, the result of the job does not change. Links are followed; open files, devices and pipes are
+written in place.
 
-The report carries the job's id, so that whoever started the job can tell it from a report that was there before. No secret of the
-job's catalogs or its source is written, whatever a driver or a library puts into its message.
+The report carries the job's id, so that the caller can distinguish it from an earlier report. No secret of the job's catalogs or
+its source is written, even if a driver or a library puts one into its message.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ log = logging.getLogger(__name__)
 
 _READER_WITHIN_S = 5.0
 _LARGEST_REPORT = 512 * 2**20
-"""Bytes; what is larger is taken for data. A report of 100,000 file groups has 50 MB."""
+"""Bytes; a larger file is taken for data. A report of 100,000 file groups has 50 MB."""
 
 
 def error_report(error: BaseException) -> ErrorReport:
-    """Code, one-line message and next step of any exception; INTERNAL for one that is not of our tree, INTERRUPTED for a Ctrl-C
+    """Code, one-line message and next step of any exception; INTERNAL for one outside our tree, INTERRUPTED for a Ctrl-C
     or an end of the process that changed nothing."""
     if isinstance(error, SystemExit):
         return ErrorReport(code=INTERRUPTED, message="the process was told to end", next_step=next_step(INTERRUPTED))
@@ -63,9 +63,9 @@ def error_report(error: BaseException) -> ErrorReport:
 
 
 def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
-    """Raise OptionError, before any work is done, where the report could not be written: the work would be done without one. Also
-    where it would take the place of any file but an earlier report or an empty file, or lie in a folder of the job's table.
-    ``catalog``: the job's own, where it is open."""
+    """Raise OptionError, before any work is done, if the report could not be written, because the work would have no report. Also
+    if it would replace any file but an earlier report or an empty file, or lie in a folder of the job's table. ``catalog``: the
+    job's own, if it is open."""
     if job.report is None:
         return
     place = job.report
@@ -88,12 +88,12 @@ def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
 
 
 def _store_of(job: JobSpec) -> FileIO:
-    """The store of the job's catalog. A report's path says where it goes: ``location-mapping`` is about recorded locations."""
+    """The store of the job's catalog. A report's path is used as it is: ``location-mapping`` applies only to recorded locations."""
     return load_file_io({key: value for key, value in job.catalog.properties.items() if key != LOCATION_MAPPING})
 
 
 def _leads_to(io: FileIO, place: str) -> tuple[str, OutputPlace | None]:
-    """The location to write to, without symbolic links; and of a local file what is there. Raises OSError."""
+    """The location to write to, without symbolic links; for a local file also the existing file. Raises OSError."""
     path = io.local_path(place)
     if path is None:
         return place, None
@@ -111,8 +111,8 @@ def _unwritable_is_refused(place: str) -> Iterator[None]:
 
 
 def _what_else_is_there(io: FileIO, target: str, leads: OutputPlace | None) -> str | None:
-    """What a report must not replace: every file but an earlier report and an empty file. A stream is added to, which only harms
-    files of tables. None for a place that is free."""
+    """What a report must not replace: every file but an earlier report and an empty file. A stream is appended to, which only harms
+    files of tables. None for a free place."""
     if has_metadata_name(target) or not io.exists(target):
         return kind_of_data(target, b"")
     size = io.length(target)
@@ -122,7 +122,7 @@ def _what_else_is_there(io: FileIO, target: str, leads: OutputPlace | None) -> s
             return kind
         if not data or (leads is not None and leads.is_stream):
             return None
-        # Other documents and data are not read to their end, where their beginning or their size says enough.
+        # Other documents and data are not read to the end if their beginning or their size is enough.
         if data.lstrip().startswith(b"{") and size <= _LARGEST_REPORT and is_report(data + source.read()):
             return None
     return "a file that is no report"
@@ -139,10 +139,10 @@ def _check_is_foreign(job: JobSpec, place: str, catalog: Catalog | None) -> None
 
 
 def write_report(job: JobSpec, report: ActionReport) -> None:
-    """Write the report to ``job.report``, where the job names one.
+    """Write the report to ``job.report``, if the job names a place.
 
-    Where that fails, the report is logged as an error: the work is done, or failed in its own way, and the report's place changes
-    nothing about that."""
+    If that fails, the report is logged as an error: the work is done, or failed with its own error, and a lost report does not
+    change that."""
     if job.report is None:
         return
     data = to_json(without_secrets(job, replace(report, job_id=job.job_id)))
@@ -159,12 +159,12 @@ def _write(job: JobSpec, place: str, data: bytes) -> None:
     io = _store_of(job)
     target, leads = _leads_to(io, place)
     if leads is not None and leads.is_stream:
-        # A rename would put a file in the place of the device or pipe, or of a file that others go on writing to.
+        # A rename would replace the device or pipe, or a file that others continue to write to, by a new file.
         number = leads.descriptor
         with open(_opened_soon(target), "wb") if number is None else open_descriptor(number) as out:
             out.write(data)
         return
-    if (other := _what_else_is_there(io, target, leads)) is not None:  # it came while the job worked
+    if (other := _what_else_is_there(io, target, leads)) is not None:  # created while the job worked
         raise OptionError(f"it would take the place of {other}")
     if leads is None:
         io.write(target, data, overwrite=True)
@@ -191,7 +191,7 @@ def _opened_soon(path: str) -> int:
 
 
 def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
-    """The report with the secrets of the job hidden in everything that drivers, libraries and locations may have put into it."""
+    """The report with the job's secrets hidden in all texts that may come from drivers, libraries and locations."""
     secrets, error = job.secrets(), report.error
 
     def files(found: list[SkippedFile]) -> list[SkippedFile]:

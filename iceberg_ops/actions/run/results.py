@@ -1,6 +1,6 @@
-"""What an action gives back: one frozen value, which says by its class how the job ended and holds what the report tells.
+"""The result of an action: one frozen value, whose class shows how the job ended and whose fields the report contains.
 
-An action that ends with an error gives none. What it has done by then is in the run's ``Outcome``, and the report is made of that.
+An action that ends with an error has no result. Its work until then is in the run's ``Outcome``, and the report is made from that.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a job found, did and left alone. ``files`` are those that it names, ``skipped`` those left alone, ``failures`` those
-    that stay although they should not, ``kept_snapshots`` what an expiry leaves, each with the reason."""
+    """What a job found, did and did not do. ``files`` are those that it names, ``skipped`` those it did not touch, ``failures``
+    those that stay although they should not, ``kept_snapshots`` those that an expiry keeps, each with the reason."""
 
     plan_id: str | None = None
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Findings:
 
 @dataclass(frozen=True, kw_only=True)
 class NothingToDo:
-    """The table is as it should be, and as it was."""
+    """There is no work, and the table is unchanged."""
 
     found: Findings
     status: ClassVar[Status] = "nothing-to-do"
@@ -38,7 +38,7 @@ class NothingToDo:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """There is work, and a dry run does none."""
+    """There is work; a dry run does none of it."""
 
     found: Findings
     status: ClassVar[Status] = "planned"
@@ -46,8 +46,8 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """All of the work is done. ``table`` is the table afterwards, ``attempts`` how often its commits were tried; there may be none,
-    where the work was to delete files."""
+    """All of the work is done. ``table`` is the table afterwards, ``attempts`` the number of commit attempts. There may be no
+    commit, if the work was to delete files."""
 
     found: Findings
     table: Table
@@ -58,7 +58,7 @@ class Committed:
 
 @dataclass(frozen=True, kw_only=True)
 class PartiallyCommitted(Committed):
-    """A part of the work is done; what became of the rest is said of its groups, or of files that could not be removed."""
+    """A part of the work is done; its groups, or files that could not be removed, describe the rest."""
 
     status: ClassVar[Status] = "partially-committed"
 
@@ -74,7 +74,7 @@ Result = NothingToDo | Planned | Committed
 
 
 def committed_earlier(found: Findings, table: Table, snapshot_id: int | None) -> AlreadyCommitted:
-    """The result of a job whose run key is in the table: ``snapshot_id`` is what was committed, None: not known any more."""
+    """The result of a job whose run key is in the table: ``snapshot_id`` is its snapshot, None: no longer known."""
     return AlreadyCommitted(found=found, table=table, snapshot_ids=() if snapshot_id is None else (snapshot_id,))
 
 

@@ -1,4 +1,4 @@
-"""The run that a job spec stands for: its run key with what is done under it (``commit.run_keys``)."""
+"""The run of a job spec: its run key together with the kind of work (``commit.run_keys``)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from iceberg_ops.config.row_options import WAP_ID
 
 
 def run_of(job: JobSpec) -> RunIdentity | None:
-    """None where the job has no run key."""
+    """None if the job has no run key."""
     if job.run_key is None:
         return None
     return RunIdentity(key=job.run_key, action=job.job, branch=job.branch, staged=WAP_ID in job.options, work=job.work)
 
 
 def work_summary(job: JobSpec) -> dict[str, str]:
-    """What a snapshot says of the job's work; nothing where the job does not say it."""
+    """The summary keys that identify the job's work; empty if the job does not identify it."""
     return {} if job.work is None else {WORK: job.work}

@@ -1,6 +1,6 @@
-"""Files a run wrote: one commit that adds them, and how they go away where no commit refers to them.
+"""Files a run wrote: one commit adds them, and they are deleted if no commit refers to them.
 
-Every file of a run has the run's operation id in its name, so even what a killed worker left behind is found by name. The gate
+Every file of a run has the run's operation id in its name, so even files of a killed worker are found by name. The gate
 (``iceberg_ops.deletion``) proves that the table does not refer to a file before it deletes it, and deletes nothing while the
 outcome of a commit is unknown."""
 
@@ -22,25 +22,25 @@ log = logging.getLogger(__name__)
 def commit_staged(run: Run, operation: Operation, staged: Sequence[str]) -> Committed:
     """Commit ``operation``, the only one of the run, and record it in ``run.outcome``.
 
-    The files at ``staged`` were written for it. They are deleted when the commit is known not to have happened or an earlier run
-    with the key won; after an unknown outcome they stay. Raises what the committer and ``Run.check_files`` raise."""
+    The files at ``staged`` were written for it. They are deleted if the commit is known not to have happened, or if an earlier run
+    with the key has won; after an unknown outcome they stay. Raises the errors of the committer and ``Run.check_files``."""
     return staged_files.commit_staged(
         run.catalog, run.table, operation, staged, mark=run.lease_mark, check=run.check_files, on_commit=run.outcome.record
     )
 
 
 def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | None = None) -> list[str]:
-    """Delete files of the run that are not committed; those that stay, for the orphan job. ``after`` is the error that ended the
-    work."""
+    """Delete files of the run that are not committed; returns those that stay, for the orphan job. ``after`` is the error that
+    ended the work."""
     seen = run.outcome.table
     return list(discard(run.catalog, run.table, list(locations), mark=run.lease_mark, after=after, seen=seen).left)
 
 
 def delete_leftovers(run: Run, committed: Collection[str] = (), *, after: BaseException | None = None) -> list[str]:
-    """Delete every uncommitted file of the run, also of workers that died: files below the data location that carry its operation
-    id in their name, but for those known to be ``committed``. Used only after a worker failed, because it lists the whole location.
-    Those that stay are returned; where the location cannot be listed, they are the orphan job's, and the error that ended the work
-    is the one to be seen."""
+    """Delete every uncommitted file of the run, also of dead workers: files below the data location with its operation id in their
+    name, except those known to be ``committed``. Used only after a worker failed, because it lists the whole location. Returns the
+    files that stay. If the location cannot be listed, the files are left to the orphan job, and the error that ended the work is
+    the one that is raised."""
     try:
         listed = [info.location for info in run.table.io.list_prefix(data_folder(run.table.metadata))]
     except (IcebergOpsError, OSError) as e:

@@ -1,7 +1,7 @@
-"""Tables that a job reads, and whether one of them lost snapshots to an expiry: then a missing file of it is no damage.
+"""The tables that a job reads, and whether an expiry removed snapshots of one: then a missing file of it is no damage.
 
-The job's own table has a lease, and so is read to the end in most cases. Another table (a source, one that SQL text names) gets
-none: who reads a table need not be allowed to write into its folders.
+The job's own table has a lease, and so can be read to the end in most cases. Another table (a source, one that SQL text names) gets
+no lease: a job that reads a table may have no permission to write into its folders.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Reload = Callable[[], Table]
 
 @dataclass(slots=True)
 class TablesRead:
-    """Each as the job has loaded it, with what loads it again."""
+    """Each table as the job has loaded it, with a function that loads it again."""
 
     _found: list[tuple[Table, Reload]] = field(default_factory=list)
 
     def load(self, load: Reload) -> Table:
-        """The table that ``load`` gives, which the job reads from now on."""
+        """The table that ``load`` returns; the job reads it from now on."""
         table = load()
         self.add(table, load)
         return table
@@ -35,8 +35,8 @@ class TablesRead:
         self._found.append((table, reload))
 
     def lost_to_an_expiry(self, job: str, error: BaseException) -> CommitFailedError | None:
-        """The error to raise instead of ``error`` where that is a file of a table whose snapshots have expired since it was loaded.
-        Only for a job that has changed nothing."""
+        """The error to raise instead of ``error`` if that is about a file of a table whose snapshots have expired since it was
+        loaded. Only for a job that has changed nothing."""
         if not isinstance(error, CorruptTableError):
             return None
         for table, reload in self._found:
@@ -49,8 +49,8 @@ class TablesRead:
 
 
 def has_lost_snapshots(reload: Reload, table: Table) -> bool:
-    """Whether a snapshot of ``table`` has expired since it was loaded. An error in looking does not take the place of the one that
-    is being handled."""
+    """Whether a snapshot of ``table`` has expired since it was loaded. An error of this check does not replace the one that is
+    being handled."""
     try:
         now = reload()
     except (IcebergOpsError, OSError) as e:

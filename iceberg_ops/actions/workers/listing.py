@@ -1,8 +1,8 @@
-"""Every file below a location, listed in parallel where the store has folders and the lane has workers.
+"""Every file below a location, listed in parallel if the store has folders and the lane has workers.
 
-The first levels are walked here, until there are enough folders to share out; each share is then listed to the bottom by a task,
-which is told storage properties and folders and knows nothing else. Without folders, or with ``prefix-listing``, the store lists
-everything below the location in one go.
+The first levels are walked here, until there are enough folders to share; a task then lists each share completely. The task gets
+only storage properties and folders. Without folders, or with ``prefix-listing``, the store lists everything below the location in
+one call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from iceberg_ops.io.read_only import READ_ONLY
 _FOLDERS_PER_SHARE = 4
 _SHARES_PER_TASK = 4
 _MOST_WALKED = 1_000
-"""Folders walked here at most: what is deeper then is the tasks', however few they are."""
+"""The most folders that are walked here: tasks list the deeper ones, however few they are."""
 
 
 def listed(
@@ -30,11 +30,12 @@ def listed(
     by_prefix: bool = False,
     told: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[FileInfo]:
-    """Files below ``location``; ``runner`` lists if it can (``SpreadingRunner``). ``told``: shares done, of how many.
+    """Files below ``location``; ``runner`` lists if it can (``SpreadingRunner``). ``told`` receives the number of shares done, and
+    of all.
 
-    Raises what the store raises.
+    Raises the errors of the store.
     """
-    # A dry run's guard is against writing; whoever lists gets the store itself.
+    # A dry run's guard only prevents writing, so the listing gets the store itself.
     store = load_file_io({**io.properties, READ_ONLY: "false"})
     location = location.rstrip("/") or "/"
     if by_prefix or not isinstance(runner, SpreadingRunner) or not isinstance(store, ListsFolders):
@@ -52,7 +53,7 @@ def listed(
 
 
 def _top(store: ListsFolders, location: str, enough: int) -> tuple[list[FileInfo], list[str]]:
-    """Files of the first levels, and the folders where walking stopped, where there are enough of them."""
+    """Files of the first levels, and the folders where the walk stopped, if there are enough of them."""
     found: list[FileInfo] = []
     level, walked = [location], 0
     while level and len(level) < enough and walked < _MOST_WALKED:
@@ -67,7 +68,7 @@ def _top(store: ListsFolders, location: str, enough: int) -> tuple[list[FileInfo
 
 
 def _shares(store: FileIO, folders: list[str], count: int) -> list[str]:
-    """Neighbours go to different shares: the folders of one day, say, are alike in size."""
+    """Neighbours go to different shares: for example, the folders of one day are of similar size."""
     dealt = [folders[i::count] for i in range(count)]
     return [json.dumps({"io": dict(store.properties), "folders": share}) for share in dealt if share]
 

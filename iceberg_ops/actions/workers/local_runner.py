@@ -1,11 +1,11 @@
-"""The lane without a JVM: file groups rewritten in worker processes of this machine.
+"""The lane without a JVM: worker processes of this machine rewrite file groups.
 
-Works that together are small run in this process, because starting an interpreter with Arrow costs about half a second, which is
-what a core rewrites of 20 MB. Larger runs use processes, at most one per CPU (``worker_processes``); a large sort is done by all
-of them in two stages (``staged_sort``). Tables in memory live in this process only, so their works never leave it.
+Works that are small in total run in this process, because starting an interpreter with Arrow costs about half a second, in which a
+core rewrites 20 MB. Larger runs use processes, at most one per CPU (``worker_processes``); all of them do a large sort together, in
+two stages (``staged_sort``). Tables in memory exist only in this process, so their works never leave it.
 
-The rules upheld: one work's failure is an answer, not an exception, and so is the loss of the process that had it. No worker
-outlives its work: who closes the answers early has ended the workers, and can delete what they wrote.
+The rules: the failure of a work is an answer, not an exception, and so is the loss of its process. No worker outlives its work:
+after a caller has closed the answers early, the workers have ended, and the caller can delete their files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INLINE_BYTES = 24 * 2**20
 
 
 class LocalRunner:
-    """``workers`` None: one per usable CPU. ``inline_bytes``: up to this many input bytes in all, no process is started."""
+    """``workers`` None: one per usable CPU. ``inline_bytes``: up to this total of input bytes, no process is started."""
 
     name = LOCAL
 
@@ -85,7 +85,7 @@ class LocalRunner:
                         errors.append(e)
                     self._told(work.group_id, share_of_sort(stage, done, len(texts)))
             except BaseException:
-                workers.end()  # before what is staged is cleared
+                workers.end()  # before staged files are deleted
                 raise
             if errors:
                 raise errors[0]
@@ -99,7 +99,8 @@ class LocalRunner:
             return _not_answered(work, e)
 
     def _in_processes(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
-        """Large sorts one after the other, by all workers; then the largest first, so that the last to finish is short."""
+        """Large sorts one after the other, by all workers; then the largest works first, so that the last one to finish is
+        short."""
         staged = [work for work in works if self._is_staged(work)]
         others = sorted((work for work in works if not self._is_staged(work)), key=work_bytes, reverse=True)
         with WorkerProcesses(self.workers if staged else min(self.workers, len(works))) as workers:
@@ -110,7 +111,7 @@ class LocalRunner:
 
 
 def attempt(work: GroupWork) -> GroupResult | GroupFailure:
-    """Do one work; whatever goes wrong becomes a GroupFailure."""
+    """Do one work; any error becomes a GroupFailure."""
     try:
         with typed_os_errors():
             return rewrite_group(work)
@@ -128,7 +129,8 @@ def _answer(future: Future[GroupResult | GroupFailure], work: GroupWork) -> Grou
 
 
 def _not_answered(work: GroupWork, e: Exception) -> GroupFailure:
-    """A work whose process gave no answer: one that was killed, mostly for memory, or not started may end well another time."""
+    """The failure of a work without an answer: a process that was killed (mostly for memory) or not started may succeed in a
+    retry."""
     if isinstance(e, WorkerLostError):
         return GroupFailure(work.group_id, RetryableError.code, _lost(e))
     if isinstance(e, IcebergOpsError):

@@ -1,7 +1,7 @@
-"""How far long work is: told to a callback as it happens, and to the log every now and then.
+"""Progress of long work: each step is reported to a callback, and from time to time to the log.
 
-A meter counts what its work is done in (groups, files, folders) and bytes. The log gets a line when ten seconds have passed since
-the last one, so short work leaves none, and a night's work leaves enough to see whether it moves.
+A meter counts the units of its work (groups, files, folders) and bytes. The log gets a line if ten seconds have passed since the
+last one, so short work leaves none, and a night's work leaves enough to see whether it advances.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG_SECONDS = 10.0
 
 
 class Meter:
-    """``total`` 0: nobody knows how much there is. ``subject`` names job and table in the log. ``clock`` gives seconds."""
+    """``total`` 0: the total is unknown. ``subject`` names job and table in the log. ``clock`` gives seconds."""
 
     def __init__(
         self, what: str, total: int, bytes_: int, *, unit: str, subject: str,
@@ -40,18 +40,18 @@ class Meter:
         self._parts: dict[str, int] = {}
 
     def advance(self, count: int, bytes_: int = 0) -> None:
-        """So much more is done."""
+        """Add finished units and bytes."""
         self._done += count
         self._bytes_done += bytes_
         self._tell()
 
     def at(self, done: int, total: int) -> None:
-        """So much is done in all, of so much."""
+        """Set the finished units and the total."""
         self._done, self._total = done, total
         self._tell()
 
     def part(self, name: str, bytes_: int) -> None:
-        """The bytes that are done of a work in progress; 0 once it is done."""
+        """The finished bytes of a running work; 0 once it is done."""
         self._parts[name] = bytes_
         if bytes_:
             self._tell()
@@ -68,8 +68,8 @@ class Meter:
 
 
 def run_works(runner: RewriteRunner, works: Sequence[GroupWork], meter: Meter) -> Generator[GroupResult | GroupFailure]:
-    """``runner.run(works)`` with every answer, and every part of a large sort, counted. Who stops early closes it: then no work
-    goes on."""
+    """``runner.run(works)``; counts every answer, and every part of a large sort. A caller that stops early closes it: after that
+    no work is running."""
     sizes = {work.group_id: work_bytes(work) for work in works}
     files = {work.group_id: len(work.tasks) for work in works}
     if isinstance(runner, WatchedRunner):

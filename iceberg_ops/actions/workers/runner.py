@@ -1,7 +1,7 @@
-"""Who rewrites file groups: the seam between actions and engines.
+"""The protocol of runners, which rewrite file groups: the interface between actions and engines.
 
-An action hands over works and takes results in the order they complete; whether they were done in this process, in worker
-processes or by Spark executors makes no difference to it. A runner commits nothing and deletes nothing but what it wrote itself.
+An action passes works and receives results in the order of completion; it does not matter whether this process, worker processes or
+Spark executors did them. A runner commits nothing and deletes nothing except its own files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 
 @dataclass(frozen=True, slots=True)
 class GroupFailure:
-    """A work that was not done: ``code`` of the exception tree (or INTERNAL) and a one-line message. Its files are gone."""
+    """A work that was not done: ``code`` of the exception tree (or INTERNAL) and a one-line message. Its files are deleted."""
 
     group_id: str
     code: str
@@ -25,7 +25,7 @@ class GroupFailure:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: ``works_done`` of ``works`` (0: not known) in ``unit``. ``seconds`` since it began."""
+    """The progress of a run: ``works_done`` of ``works`` (0: not known) in ``unit``. ``seconds`` since it began."""
 
     works_done: int
     works: int
@@ -37,7 +37,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the bytes done so far, or without any from the works; None before anything is."""
+        """An estimate from the bytes done so far, or without bytes from the works; None at the beginning."""
         done, of = (self.bytes_done, self.bytes) if self.bytes else (self.works_done, self.works)
         return self.seconds * (of - done) / done if done and of else None
 
@@ -56,7 +56,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class RewriteRunner(Protocol):
-    """Runs works anywhere. ``name`` is the lane named in reports."""
+    """Runs works anywhere. ``name`` is the lane in reports."""
 
     @property
     def name(self) -> str: ...
@@ -64,7 +64,7 @@ class RewriteRunner(Protocol):
     def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """One answer per work, in completion order. The failure of one work does not stop the others.
 
-        A caller that stops early closes the generator: when that returns, no work goes on, and no file of one comes any more.
+        A caller that stops early closes the generator: after that no work is running, and no more files are written.
         """
         ...
 
@@ -75,23 +75,23 @@ Stage = Callable[[str], str]
 
 @runtime_checkable
 class SpreadingRunner(Protocol):
-    """A runner that does any stage, not only rewrites. ``parallelism``: how many tasks it runs at once."""
+    """A runner that runs any stage, not only rewrites. ``parallelism``: how many tasks it runs at once."""
 
     @property
     def parallelism(self) -> int: ...
 
     def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:
-        """One answer per text, as they complete; to be closed as ``run`` is. Raises the typed error of the first task that
+        """One answer per text, in the order of completion; close it like ``run``. Raises the typed error of the first task that
         failed."""
         ...
 
 
 @runtime_checkable
 class WatchedRunner(Protocol):
-    """A runner that tells of works that take long before they are done."""
+    """A runner that reports the progress of long works before they are done."""
 
     def watch(self, told: Callable[[str, float], None]) -> None:
-        """Call ``told`` with the group id of a work and the share of it that is done."""
+        """Call ``told`` with the group id of a work and the finished share of it."""
         ...
 
 

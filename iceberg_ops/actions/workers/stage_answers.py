@@ -1,6 +1,6 @@
-"""A stage of a sort as something that always answers, across processes: what it made, or which error it met.
+"""Runs a stage of a sort so that it always answers, across processes: with its result or its error.
 
-``iceberg_ops.data.rewriting.staged_sort`` is the work; runners ship ``attempt_stage`` to workers and read what comes back here.
+``iceberg_ops.data.rewriting.staged_sort`` is the work; runners ship ``attempt_stage`` to workers and decode the answers here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def attempt_stage(stage: Callable[[str], str], text: str) -> str:
 
 
 def answer_of_stage(text: str) -> str:
-    """The answer. Raises the error the stage met."""
+    """The answer. Raises the error of the stage."""
     found = json.loads(text)
     if "answer" not in found:
         raise error_of_code(found["code"], found["message"])
@@ -31,5 +31,5 @@ def answer_of_stage(text: str) -> str:
 
 
 def share_of_sort(stage: Callable[[str], str], done: int, tasks: int) -> float:
-    """The share of a sort in two stages that is done with ``done`` of a stage's tasks; either stage handles every row once."""
+    """The finished share of a sort in two stages after ``done`` of a stage's tasks; either stage processes every row once."""
     return (done / tasks + (stage is write_range)) / 2

@@ -1,7 +1,8 @@
-"""Requests and answers between a run and its worker processes: each a frame, which is its length in 8 bytes and then its bytes.
+"""Requests and answers between a run and its worker processes: each is a frame, which is its length in 8 bytes followed by its
+bytes.
 
-A frame is read whole before anything in it is interpreted, so an answer that is cut short, or that there is no memory for, is never
-taken for another one. The pipes are unbuffered: what was read is known to the byte.
+A frame is read completely before any part is interpreted, so an answer that is cut short, or for which there is no memory, is never
+taken for another one. The pipes are unbuffered, so the number of bytes read is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class NoMemoryForFrameError(Exception):
 
 
 def send(pipe: FileIO, frame: bytes) -> None:
-    """Write a frame whole. Raises OSError (BrokenPipeError: nobody reads it)."""
+    """Write a whole frame. Raises OSError (BrokenPipeError: the other side does not read)."""
     for part in (_LENGTH.pack(len(frame)), frame):
         left = memoryview(part)
         while left:
@@ -26,7 +27,7 @@ def send(pipe: FileIO, frame: bytes) -> None:
 
 
 def receive(pipe: FileIO) -> bytearray:
-    """The next frame. Raises EOFError where the pipe ends before the frame does, NoMemoryForFrameError, and OSError."""
+    """The next frame. Raises EOFError if the pipe ends before the frame, NoMemoryForFrameError, and OSError."""
     head = bytearray(_LENGTH.size)
     _fill(pipe, memoryview(head))
     (length,) = _LENGTH.unpack(head)

@@ -1,9 +1,9 @@
-"""What a worker process runs (``worker_processes`` starts it): requests and answers travel as frames on two pipes of their own.
+"""The main program of a worker process (``worker_processes`` starts it): it exchanges frames on two separate pipes.
 
-Standard input and output are none of them: a Python may print a line before its first statement (``sitecustomize``, a ``.pth``
-file), and libraries print later. The worker never imports the program that started it: a program without
-``if __name__ == "__main__"`` would do all its work again. It ends when its parent is gone: the pipe of the requests
-is closed then, and a thread of its own waits for that.
+It does not use standard input and output for them: a Python may print a line before its first statement (``sitecustomize``, a
+``.pth`` file), and libraries print later. The worker never imports the program that started it: a program without
+``if __name__ == "__main__"`` would do all its work again. The worker ends when its parent is gone: the pipe of the requests
+is closed then, and a thread waits for that.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from iceberg_ops.config.secrets import hide_in_logs
 from iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out
 
 _NO_ANSWER = 1
-"""Exit code of a worker that cannot answer. The parent, which lives, gives the item up; others still spill into the folder."""
+"""Exit code of a worker that cannot answer. The parent, still alive, drops the item; other workers still spill into the folder."""
 
 
 def main(requests_fd: int, answers_fd: int, folder: str | None) -> NoReturn:
     """Answer requests until there are no more. ``requests_fd`` and ``answers_fd``: the pipes from and to the parent. ``folder``:
-    where this worker spills; it is removed when the parent is gone."""
+    the spill folder of this worker; it is removed when the parent is gone."""
     requests, answers = _pipe(requests_fd, "rb"), _pipe(answers_fd, "wb")
     received: SimpleQueue[bytearray | NoMemoryForFrameError] = SimpleQueue()
     threading.Thread(target=_receive, args=(requests, received, folder), name="parent", daemon=True).start()
@@ -46,7 +46,7 @@ def main(requests_fd: int, answers_fd: int, folder: str | None) -> NoReturn:
 
 
 def _begin(folder: str | None) -> None:
-    """Workers share the CPUs by processes, so each keeps to one. They are processes of our own, which need no pandas."""
+    """Workers share the CPUs by processes, so each uses one. They are separate processes, which need no pandas."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides: a terminal sends Ctrl-C to workers as well
     tempfile.tempdir = folder
     keep_pandas_out()
@@ -56,7 +56,7 @@ def _begin(folder: str | None) -> None:
 
 
 def _pipe(fd: int, mode: str) -> FileIO:
-    """Programs that a work starts do not get it: they could outlive this worker, and its end would not be seen."""
+    """Child processes of a work do not inherit it: they could outlive this worker, and hide its end."""
     os.set_inheritable(fd, False)
     return FileIO(fd, mode)
 
@@ -91,7 +91,7 @@ def _answer(request: bytearray | NoMemoryForFrameError) -> bytes:
 
 
 def _end(folder: str | None) -> NoReturn:
-    """At once: nobody waits for an answer any more."""
+    """End at once: nobody waits for an answer."""
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)

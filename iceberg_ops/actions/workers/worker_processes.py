@@ -1,17 +1,17 @@
-"""Processes of this machine that work for one run, and end with it.
+"""Worker processes of this machine, which work for one run and end with it.
 
-Each is a Python of its own that runs ``worker_main``, with one Arrow thread. It is neither forked (Arrow's threads do not survive a
+Each is a separate Python that runs ``worker_main``, with one Arrow thread. It is neither forked (Arrow's threads do not survive a
 fork) nor spawned by ``multiprocessing``, which imports the caller's main program in every worker: a script without
-``if __name__ == "__main__"`` would append its rows once more in each. A daemonic process may have such workers, too. They end when
-their parent is gone, and where a run stops early, before it deletes what they wrote: Ctrl-C in a program that runs jobs itself does
-not reach them.
+``if __name__ == "__main__"`` would append its rows once more in each. A daemonic process may also have such workers. They end when
+their parent is gone, and if a run stops early, before it deletes their files: Ctrl-C in a program that runs jobs itself does not
+reach them.
 
 The thread of the run, which an interrupt may reach at any line, takes no lock of the pool while it works: a lock that an interrupt
-leaves closed would keep the pool, and the whole program, from ending. Each process has a thread that hands it the work, and the
+leaves closed would prevent the pool, and the whole program, from ending. Each process has a thread that passes work to it, and the
 answers come through a queue that needs no lock in Python.
 
-Requests and answers travel on two pipes of their own (``worker_frames``). A worker's standard input is empty, and its standard
-output is this process's standard error from its first instruction, so that nothing it prints is taken for an answer.
+Requests and answers use two separate pipes (``worker_frames``). A worker's standard input is empty, and its standard output is this
+process's standard error from its first instruction, so that nothing it prints is taken for an answer.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[4:]; import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     "from iceberg_ops.actions.workers.worker_main import main; main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] or None)"
 )
-"""Sees the modules that this process sees, whatever lies in the working directory."""
+"""The worker finds the modules that this process finds, whatever is in the working directory."""
 
 
 class WorkerLostError(Exception):
-    """A worker process gave no answer: it was killed, for want of memory most often, could not be started, or its answer could not
+    """A worker process gave no answer: it was killed (most often for lack of memory), could not be started, or its answer could not
     be read. The message says which."""
 
 
 class WorkerProcesses:
-    """Up to ``workers`` processes, and a folder for what they spill, for the time of a ``with`` block. When it ends the processes
-    have done their work, or it is left early, by an error or by a caller that wants no more answers: then they are ended."""
+    """Up to ``workers`` processes, and a folder for their spills, for the time of a ``with`` block. If the block ends normally, the
+    processes have done their work; if it is left early, by an error or a caller that stops, the processes are ended."""
 
     def __init__(self, workers: int) -> None:
         choose_allocator()
@@ -69,7 +69,7 @@ class WorkerProcesses:
         try:
             for thread in self._threads:
                 thread.start()
-        except BaseException:  # no thread can be started, or an interrupt
+        except BaseException:  # no thread can be started, or an interrupt came
             self.end()
             self._remove_folder()
             raise
@@ -89,9 +89,9 @@ class WorkerProcesses:
             self._remove_folder()
 
     def answers(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, Future[R]]]:
-        """``function(item)`` of each item as soon as it is known: the index of the item, and a future that is done. The function is
-        one of a module that can be imported. A process that is lost is the error (WorkerLostError) of its item alone. Items that no
-        process has begun are given up when the caller stops early."""
+        """``function(item)`` of each item as soon as it is done: the index of the item, and a finished future. The function must be
+        one of an importable module. A lost process is an error (WorkerLostError) of its item only. Items that no process has begun
+        are dropped if the caller stops early."""
         done: SimpleQueue[tuple[int, Future[R]]] = SimpleQueue()
         given = [_Item(index, function, item, done) for index, item in enumerate(items)]
         for each in given:
@@ -109,7 +109,7 @@ class WorkerProcesses:
             thread.end()
         self._give_no_more()
         for thread in self._threads:
-            if thread.is_alive():  # one that was not started cannot be waited for
+            if thread.is_alive():  # a thread that was not started cannot be joined
                 thread.join(_ENDING_SECONDS)
 
     def _remove_folder(self) -> None:
@@ -123,7 +123,7 @@ class WorkerProcesses:
 
 @dataclass(slots=True)
 class _Item:
-    """A piece of work. ``answer`` is put into ``done`` when it is known."""
+    """A piece of work. ``answer`` is put into ``done`` when it is complete."""
 
     index: int
     function: Callable[[Any], Any]
@@ -142,7 +142,7 @@ class _Worker:
 
 
 class _WorkerThread(threading.Thread):
-    """Gives items to one process, which it starts for the first of them, and again after it was lost."""
+    """Gives items to one process, which it starts for the first item, and again after a loss."""
 
     def __init__(self, items: SimpleQueue[_Item | None], folder: str | None, prints: bool) -> None:
         super().__init__(name="worker-process", daemon=True)
@@ -176,7 +176,7 @@ class _WorkerThread(threading.Thread):
         item.done.put((item.index, item.answer))
 
     def _asked(self, request: bytes) -> bytearray:
-        """Whatever goes wrong, the process is ended: what it sends later could be taken for the answer to the next request."""
+        """After any error the process is ended: its late output could be taken for the answer to the next request."""
         worker = self._worker or self._start()
         try:
             send(worker.requests, request)
@@ -190,7 +190,7 @@ class _WorkerThread(threading.Thread):
             raise WorkerLostError(f"the answer of a worker process could not be read: {type(e).__name__}: {e}") from e
 
     def _start(self) -> _Worker:
-        """Raises WorkerLostError where the machine has no room for a process, MachineLimitError where files may not be opened."""
+        """Raises WorkerLostError if the machine has no room for a process, MachineLimitError if files cannot be opened."""
         try:
             self._worker = worker = _started(self._folder, self._prints)
         except (OSError, MemoryError) as e:
@@ -202,7 +202,7 @@ class _WorkerThread(threading.Thread):
         return worker
 
     def _end_process(self, seconds: float = 0) -> int | None:
-        """Its exit code. It has nothing to do any more, or is about to end by itself within ``seconds``."""
+        """Its exit code. It has nothing left to do, or is about to end by itself within ``seconds``."""
         worker, self._worker = self._worker, None
         if worker is None:
             return None
@@ -215,7 +215,7 @@ class _WorkerThread(threading.Thread):
 
 
 def _started(folder: str | None, prints: bool) -> _Worker:
-    """A new process, which has the other ends of its pipes. Where it cannot be started, no pipe is left open. ``prints``: to this
+    """A new process, which has the other ends of its pipes. If it cannot be started, no pipe is left open. ``prints``: to this
     process's standard error; else nowhere."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     path = [found for p in sys.path if isinstance(p, str) and (found := p or _working_folder())]
@@ -231,7 +231,7 @@ def _started(folder: str | None, prints: bool) -> _Worker:
 
 
 def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[FileIO, FileIO]:
-    """Its ends, which the stacks close. They have numbers above those of the standard streams, even where these are closed here."""
+    """Its ends, which the stacks close. Their numbers are above those of the standard streams, even if these are closed here."""
     read_fd, write_fd = os.pipe()
     try:
         read = reader.enter_context(FileIO(fcntl.fcntl(read_fd, fcntl.F_DUPFD_CLOEXEC, 3), "rb"))
@@ -242,7 +242,7 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[FileIO, FileIO]:
 
 
 def _working_folder() -> str | None:
-    """None where it was removed: no module is found in it any more."""
+    """None if it was removed: then it contains no modules."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -250,7 +250,7 @@ def _working_folder() -> str | None:
 
 
 def _has_standard_error() -> bool:
-    """Asked before there is a pipe or a file of the run: where the standard error is closed, the next one opened has its number."""
+    """Call this before a pipe or a file of the run is opened: if standard error is closed, the next opened one gets its number."""
     if sys.__stderr__ is None:  # closed when Python started
         return False
     try:
@@ -266,7 +266,7 @@ def usable_cpus() -> int:
 
 
 def _temporary_folder() -> str | None:
-    """None where there is no space for one: most works spill nothing."""
+    """None if there is no space for one: most works spill nothing."""
     try:
         return tempfile.mkdtemp(prefix="iceberg-ops-workers-")
     except OSError:

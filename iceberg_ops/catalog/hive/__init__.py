@@ -1,8 +1,8 @@
-"""The Hive Metastore as a catalog, laid out as Iceberg Java's HiveCatalog: Java, Trino and Hive work on the same tables.
+"""The Hive Metastore as a catalog, in the layout of Iceberg Java's HiveCatalog: Java, Trino and Hive can use the same tables.
 
-- ``metastore``: the thrift client. It says of each call whether it may have had an effect.
+- ``metastore``: the thrift client. For each call it reports whether the call may have had an effect.
 - ``hive_lock``: the metastore's exclusive lock on a table.
-- ``hive_table``: what the metastore records of a table: parameters, columns, storage.
+- ``hive_table``: the metastore's record of a table: parameters, columns, storage.
 - ``hive_catalog``: the catalog.
 
 A first example::

@@ -1,15 +1,15 @@
 """A catalog in a Hive Metastore.
 
-A commit is one ``alter_table`` that moves the parameter ``metadata_location``. Two things keep a commit from overwriting another
-one, as in Iceberg Java:
+A commit is one ``alter_table`` that moves the parameter ``metadata_location``. As in Iceberg Java, two mechanisms prevent one
+commit from overwriting another:
 
 - The metastore's exclusive lock on the table. It is the default, and works with every metastore.
-- The expected value of the parameter, which the metastore compares in the change itself (HIVE-26882). It is always sent. With
-  ``engine.hive.lock-enabled=false``, of the table or else of the catalog, it is the only protection. Then all writers of the table
-  must do the same, and the metastore must support it: the catalog checks this before its first such commit.
+- The expected value of the parameter, which the metastore compares during the change (HIVE-26882). It is always sent. With
+  ``engine.hive.lock-enabled=false``, in the table's or else the catalog's properties, it is the only protection. Then all writers
+  of the table must use it, and the metastore must support it: the catalog checks this before its first such commit.
 
-A drop cannot be made conditional. Without the lock, a commit between the last look and the drop is dropped with the table.
-Hive keeps names in lower case. A name with capital letters is not found, and is refused where it is new.
+A drop cannot be made conditional. Without the lock, a commit between the last read and the drop is dropped with the table.
+Hive stores names in lower case. A name with capital letters is not found, and is refused for new tables.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _COMMENT = "comment"
 
 
 class _OfThread(threading.local):
-    """What the commit that runs in this thread has in hand."""
+    """State of the commit that runs in this thread."""
 
     properties: Mapping[str, str] | None = None
     metadata: TableMetadata | None = None
@@ -71,7 +71,7 @@ class _OfThread(threading.local):
 
 
 class HiveCatalog(PointerCatalog):
-    """``locks``: whether commits take the metastore's lock where the table's own property does not say."""
+    """``locks``: whether commits take the metastore's lock if the table's own property does not decide."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class HiveCatalog(PointerCatalog):
         return None if table is None else _location_in(table)
 
     def _hive_table(self, identifier: Identifier) -> HiveTable | None:
-        """The metastore's record of an Iceberg table; None where there is none, also where Hive has a table of its own."""
+        """The metastore's record of an Iceberg table; None if there is none, also if the table is Hive's own."""
         if len(identifier) != 2 or any(name != name.lower() or not name for name in identifier):
             return None
         database, name = identifier
@@ -166,14 +166,14 @@ class HiveCatalog(PointerCatalog):
             raise
 
     def _any_table(self, identifier: Identifier) -> bool:
-        """Whether the metastore has a table of the name, of Hive or of Iceberg."""
+        """Whether the metastore has a table with the name, of Hive or of Iceberg."""
         database, name = identifier
         found: list[str] = self._metastore.call(lambda client: client.get_tables(database, name))
         return name in found
 
     def _altered(self, identifier: Identifier, table: HiveTable, expected: str) -> bool:
-        """Write the record if the table is at ``expected``; False where it certainly is not. Raises NotAppliedError, RefusedError,
-        and CatalogUnavailableError where that is not known."""
+        """Write the record if the table is at ``expected``; return False if it certainly is not. Raises NotAppliedError,
+        RefusedError, and CatalogUnavailableError if the outcome is unknown."""
         database, name = identifier
         if self._here.lock is not None:
             self._here.lock.check()
@@ -204,7 +204,7 @@ class HiveCatalog(PointerCatalog):
 
     @contextmanager
     def _held(self, identifier: Identifier, properties: Mapping[str, str] | None) -> Iterator[None]:
-        """Within, the metastore's lock is held, where the table's properties (None: ask the metastore) or the catalog's want it."""
+        """Holds the metastore's lock if the table's properties (None: ask the metastore) or the catalog's require it."""
         if properties is None:
             table = self._hive_table(identifier)
             properties = {} if table is None else table.parameters
@@ -222,7 +222,7 @@ class HiveCatalog(PointerCatalog):
             yield
 
     def _check_compares(self, database: str) -> None:
-        """Raise RefusedError where the metastore does not compare expected values. Asked once, by a view that is made for it."""
+        """Raise RefusedError if the metastore does not compare expected values. Checked once, with a view created for it."""
         if self._compares is None:
             name = f"iceberg_ops_probe_{uuid.uuid4().hex}"
             probe = new_hive_view(database, name)
@@ -337,7 +337,7 @@ def _tables(database: str, names: list[str], client: ThriftHiveMetastore.Client)
 
 
 def _location_in(table: HiveTable) -> str | None:
-    """Where the metastore says that the table's metadata is; None where it is no Iceberg table."""
+    """The location of the table's metadata in the metastore; None if it is not an Iceberg table."""
     parameters: dict[str, str] = table.parameters or {}
     return parameters.get(METADATA_LOCATION) if parameters.get(TABLE_TYPE, "").upper() == ICEBERG else None
 

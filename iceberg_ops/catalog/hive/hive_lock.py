@@ -1,6 +1,6 @@
-"""The metastore's exclusive lock on a table, as Iceberg Java takes it (``MetastoreLock``).
+"""The metastore's exclusive lock on a table, used as in Iceberg Java (``MetastoreLock``).
 
-The metastore takes a lock away that gets no heartbeat for ``hive.txn.timeout`` (5 minutes by default). A commit holds its lock for
+The metastore removes a lock that gets no heartbeat for ``hive.txn.timeout`` (5 minutes by default). A commit holds its lock for
 two calls, each of which ends within ``metastore.TIMEOUT_MS``, and sends a heartbeat right before it changes the table.
 """
 
@@ -34,7 +34,7 @@ from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
 log = logging.getLogger(__name__)
 
 WAIT_S = 180.0
-"""How long a lock is waited for (Java: ``iceberg.hive.lock-timeout-ms``)."""
+"""How long to wait for a lock (Java: ``iceberg.hive.lock-timeout-ms``)."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 
@@ -48,7 +48,7 @@ class HiveLock:
     table: str
 
     def check(self) -> None:
-        """To be called right before a change. Raises NotAppliedError where the metastore has taken the lock away."""
+        """Call this right before a change. Raises NotAppliedError if the metastore has removed the lock."""
         try:
             self.metastore.call(lambda client: client.heartbeat(HeartbeatRequest(lockid=self.lock_id)))
         except NoSuchLock as e:
@@ -59,8 +59,8 @@ class HiveLock:
 
 @contextmanager
 def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None] = time.sleep) -> Iterator[HiveLock]:
-    """Hold the lock: no other writer that takes locks changes the table meanwhile. After a change whose outcome is unknown the lock
-    is kept until it runs out, because the change may still arrive. Raises NotAppliedError where the lock is not acquired."""
+    """Hold the lock: meanwhile no other writer that takes locks changes the table. After a change with an unknown outcome the lock
+    is kept until it expires, because the change may still arrive. Raises NotAppliedError if the lock is not acquired."""
     lock = HiveLock(metastore, _acquired(metastore, database, name, sleep), f"{database}.{name}")
     try:
         yield lock
@@ -107,7 +107,7 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
 
 
 def _give_back(metastore: Metastore, lock_id: int) -> None:
-    """A lock that cannot be given back runs out by itself: no error of it hides what was done under it."""
+    """A lock that cannot be released expires by itself: its error must not hide the result of the commit."""
     try:
         metastore.call(lambda client: client.unlock(UnlockRequest(lockid=lock_id)))
     except Exception as e:  # noqa: BLE001 - see above
@@ -115,7 +115,7 @@ def _give_back(metastore: Metastore, lock_id: int) -> None:
 
 
 def _give_back_if_there(metastore: Metastore, database: str, name: str, agent: str) -> None:
-    """The request for a lock got no answer: give the lock back if the metastore made it."""
+    """The request for a lock got no answer: release the lock if the metastore granted it."""
     try:
         shown = metastore.call(lambda client: client.show_locks(ShowLocksRequest(dbname=database, tablename=name)))
     except Exception as e:  # noqa: BLE001 - it runs out by itself

@@ -1,6 +1,6 @@
-"""What the Hive Metastore records of an Iceberg table (Java: ``HMSTablePropertyHelper``, ``HiveOperationsBase``).
+"""The Hive Metastore's record of an Iceberg table (Java: ``HMSTablePropertyHelper``, ``HiveOperationsBase``).
 
-Only ``metadata_location`` decides what the table is. All other parameters are for Hive and for people who look into the metastore:
+Only ``metadata_location`` defines the table. All other parameters are for Hive and for people who look into the metastore:
 the table's properties, its statistics, and its columns with Hive's types. Types that Hive does not have become ``string`` or
 ``binary``, as in Java; Java refuses some of them.
 """
@@ -29,7 +29,7 @@ LOCK_ENABLED = "engine.hive.lock-enabled"
 ENGINE_ENABLED = "engine.hive.enabled"
 OWNER = "hive.metastore.table.owner"
 MOST_CHARACTERS = 32_672
-"""Of a parameter: what the metastore's database takes (Java: ``iceberg.hive.table-property-max-size``)."""
+"""The longest parameter that the metastore's database accepts (Java: ``iceberg.hive.table-property-max-size``)."""
 
 _TRANSLATED = {"gc.enabled": "external.table.purge"}
 _STATISTICS = {
@@ -47,7 +47,7 @@ _HANDLER = "org.apache.iceberg.mr.hive.HiveIceberg"
 
 
 def new_hive_table(database: str, name: str, owner: str) -> HiveTable:
-    """A table without columns and parameters of its own."""
+    """A table without columns and without its own parameters."""
     now = int(time.time())
     return HiveTable(
         tableName=name,
@@ -63,7 +63,7 @@ def new_hive_table(database: str, name: str, owner: str) -> HiveTable:
 
 
 def new_hive_view(database: str, name: str) -> HiveTable:
-    """A view without columns: unlike a table it makes no folder."""
+    """A view without columns: unlike a table it creates no folder."""
     view = new_hive_table(database, name, "iceberg-ops")
     view.tableType, view.viewOriginalText, view.viewExpandedText, view.parameters = (
         "VIRTUAL_VIEW",
@@ -103,7 +103,7 @@ def set_metadata(table: HiveTable, location: str, metadata: TableMetadata, befor
 
 
 def _shown(metadata: TableMetadata) -> dict[str, str]:
-    """What the metadata says, in the form in which it is shown: what is too long for the metastore is left out."""
+    """The metadata's content in its displayed form, without values that are too long for the metastore."""
     found = {"snapshot-count": str(len(metadata.snapshots)), "current-schema": _json(schema_to_dict(metadata.schema))}
     if not metadata.spec.is_unpartitioned:
         found["default-partition-spec"] = _json(spec_to_dict(metadata.spec))

@@ -1,7 +1,7 @@
-"""A thrift client of the Hive Metastore that says of each call whether it may have had an effect.
+"""A thrift client of the Hive Metastore that reports for each call whether it may have had an effect.
 
-The stubs are those of the package ``pymetastore``, generated from Hive's own interface definition. A connection is used by one call
-at a time; connections that are free wait in a pool. A call that gets no answer closes its connection.
+The stubs are those of the package ``pymetastore``, generated from Hive's own interface definition. One call at a time uses a
+connection; free connections wait in a pool. A call without an answer closes its connection.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 9083
 TIMEOUT_MS = 60_000
-"""How long a connection and each answer are waited for. Shorter than the time after which the metastore takes a lock away."""
+"""The limit for connecting and for each answer. It is shorter than the time after which the metastore removes a lock."""
 
 
 class Answer(Exception):
@@ -46,7 +46,7 @@ class NoSuchObject(Answer):
 
 
 class ObjectExists(Answer):
-    """There is a table or database of the name."""
+    """A table or database with the name exists."""
 
 
 class InvalidObject(Answer):
@@ -54,7 +54,7 @@ class InvalidObject(Answer):
 
 
 class NoSuchLock(Answer):
-    """The lock was given back, or it ran out."""
+    """The lock was released, or it expired."""
 
 
 _ANSWERS: dict[type[TException], type[Answer]] = {
@@ -65,7 +65,7 @@ _ANSWERS: dict[type[TException], type[Answer]] = {
     NoSuchObjectException: NoSuchObject,
     UnknownDBException: NoSuchObject,
 }
-"""The stubs' exceptions cannot be changed, not even by a context manager that hands them on."""
+"""The stubs' exceptions are immutable; even a context manager that passes them on cannot change them."""
 
 
 @dataclass(slots=True)
@@ -86,10 +86,10 @@ class Metastore:
             raise OptionError("catalog property uri is empty: must be thrift://host:port")
 
     def call(self, do: Callable[[ThriftHiveMetastore.Client], Any]) -> Any:
-        """What ``do`` gives for a client.
+        """The result of ``do`` with a client.
 
-        Raises NotAppliedError where no metastore was reached, CatalogUnavailableError where a change may have happened or not, and
-        an ``Answer`` where the metastore refuses the call."""
+        Raises NotAppliedError if no metastore was reached, CatalogUnavailableError if a change may have happened or not, and
+        an ``Answer`` if the metastore refuses the call."""
         connection = self._opened()
         try:
             found = do(connection.client)
@@ -106,7 +106,7 @@ class Metastore:
             connection.close()
             raise CatalogUnavailableError(f"catalog {self.catalog}: the Hive Metastore did not answer: {e}") from e
         except BaseException:
-            connection.close()  # An answer that is not read belongs to no later call.
+            connection.close()  # A later call must not read this call's answer.
             raise
         self._free.append(connection)
         return found
@@ -153,7 +153,7 @@ class _Connection:
         return made
 
     def is_alive(self) -> bool:
-        """False where the metastore has closed it while it was free."""
+        """False if the metastore closed it while it was free."""
         return bool(self.socket.isOpen())
 
     def close(self) -> None:
@@ -166,10 +166,10 @@ def _address(text: str) -> tuple[str, int]:
         if found.scheme == "thrift" and found.hostname:
             return found.hostname, found.port or DEFAULT_PORT
     except ValueError:
-        pass  # A port that is no number: the same answer.
+        pass  # The port is not a number: the same result.
     raise OptionError("catalog property uri of a Hive catalog must be thrift://host:port; several are separated by commas")
 
 
 def _text(e: BaseException) -> str:
-    """An exception of thrift as one line: what it says, else its name."""
+    """A thrift exception as one line: its message, else its name."""
     return " ".join(str(getattr(e, "message", None) or e or type(e).__name__).split())

@@ -1,8 +1,8 @@
-"""Where a REST catalog's things are: paths below the server's address.
+"""Paths of a REST catalog's resources, below the server's address.
 
-Names are percent-encoded level by level, whatever is in them. A name of dots alone is none: clients and servers take ``.`` and
-``..`` out of a path, so that another thing would be asked for. Between the levels of a namespace is what the server asks for;
-where a level has that in it, the unit separator, which every server takes.
+Names are percent-encoded level by level, whatever they contain. A name that consists of dots is invalid: clients and servers remove
+``.`` and ``..`` from a path, so the request would go to another resource. The server defines the separator of namespace levels;
+if a level contains it, the unit separator is used, which every server accepts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _encoded(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """``prefix`` is as the server gave it, and so is ``separator``."""
+    """``prefix`` and ``separator`` are as the server gave them."""
 
     uri: str
     prefix: str = ""
@@ -32,7 +32,7 @@ class Addresses:
         return "/".join((self.uri, "v1", *([self.prefix] if self.prefix else []), *parts))
 
     def can_name(self, levels: Sequence[str]) -> bool:
-        """Whether the server can be asked for such a name."""
+        """Whether a request can contain such a name."""
         return can_be_stored(levels) and all(level.strip(".") and UNIT_SEPARATOR not in level for level in levels)
 
     def joined(self, namespace: Sequence[str]) -> str:

@@ -1,12 +1,12 @@
-"""What a server's answer means: done, certainly refused, or not known.
+"""Classifies a server's answer: done, certainly refused, or unknown.
 
-A change counts as refused only by an answer that a server gives before it has changed anything: a status of 400 to 499 (but 408 and
-499, which gateways give for a request that is still being worked on), 501, a redirect, and 503 with a ``Retry-After``, which the
-specification says a change may be repeated after. Every other answer, and none, leaves a change in doubt. An error that names
+A change is refused only if the server answers before it has changed anything: a status of 400 to 499 (except 408 and
+499, which gateways send for a request that is still in work), 501, a redirect, and 503 with a ``Retry-After``, after which the
+specification allows to repeat a change. Any other answer, and a missing answer, leaves the change in doubt. An error that names
 ``CommitStateUnknownException`` does so whatever its status.
 
-What is missing is believed only where the server says it in the form of the specification: a gateway's own 404 is no word of a
-table, and who takes a table for gone may delete its files.
+A table counts as missing only if the server says so in the form of the specification: a gateway's own 404 is no proof, and a
+caller that believes a table is gone may delete its files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LONGEST_TEXT = 300
 _UNKNOWN_TYPE = "CommitStateUnknownException"
 _IN_DOUBT = frozenset({408, 499})
 _ABOUT_THE_SERVER = ("warehouse", "catalog", "project", "route", "endpoint", "prefix")
-"""In the type of a 404, what is missing is none of the tables and namespaces."""
+"""If the type of a 404 contains one of these, the missing object is neither a table nor a namespace."""
 
 
 class NotSentError(CatalogUnavailableError):
@@ -44,13 +44,13 @@ class NotSentError(CatalogUnavailableError):
 
 
 class NoAnswerError(CatalogUnavailableError):
-    """The request may have reached the server, and there is no answer that says what it did."""
+    """The request may have reached the server, and no answer shows its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``text`` and ``kind`` (the type) are those of an error, without secrets; ``kind`` is empty where the body is no error of the
-    specification. ``headers`` by their names in small letters."""
+    """``text`` and ``kind`` (the type) are those of an error, without secrets; ``kind`` is empty if the body is not an error of the
+    specification. ``headers`` have lower-case names."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -78,7 +78,7 @@ class Answer:
 
     @property
     def retry_after_s(self) -> float | None:
-        """Seconds that the server asks to wait; None: it does not."""
+        """The seconds that the server asks to wait; None if it does not ask."""
         text = self.headers.get("retry-after", "").strip()
         if (seconds := count_of(text)) is not None:
             return float(seconds)
@@ -100,8 +100,8 @@ class Answer:
 
 
 def error_fields(body: bytes) -> tuple[str, str]:
-    """Message and type of an error's body. Of one that is not in the form of the specification the type is empty; OAuth's form and
-    plain text give a message all the same."""
+    """Message and type of an error's body. The type is empty if the body is not in the form of the specification; OAuth's form and
+    plain text still give a message."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -120,8 +120,8 @@ def _shortened(text: str) -> str:
 
 
 def refusal(catalog: str, what: str, answer: Answer, missing: IcebergOpsError | None = None) -> IcebergOpsError:
-    """The error of an answer that is no success and has no meaning of its own for ``what`` ("loading table ns.t"). ``missing``:
-    what a 404 means, unless its type says it."""
+    """The error for an answer that is not a success and has no special meaning for ``what`` ("loading table ns.t"). ``missing``:
+    the error for a 404, unless its type says otherwise."""
     said = f"catalog {catalog}: {what} was refused ({answer})"
     match answer.status:
         case 404 if answer.is_in_form:

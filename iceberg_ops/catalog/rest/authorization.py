@@ -1,4 +1,4 @@
-"""How a client proves who asks: by nothing, a token, a credential that is exchanged for tokens, a password, or a signature."""
+"""Authentication of requests: none, a token, a credential that is exchanged for tokens, a password, or a signature."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Authorization(Protocol):
     """Safe to use from several threads."""
 
     def sign(self, request: httpx.Request) -> None:
-        """Add what proves who asks. Raises CatalogUnavailableError and TerminalError where that cannot be had: nothing is sent."""
+        """Add the authentication. Raises CatalogUnavailableError and TerminalError if it cannot be obtained: nothing is sent."""
         ...
 
     def renew(self, refused: httpx.Request) -> bool:
-        """After a 401: whether ``sign`` has something other than what ``refused`` was signed with."""
+        """After a 401: whether ``sign`` has another authentication than the one of ``refused``."""
         ...
 
 
 class Anonymous:
-    """Nothing is added; headers that are configured go with every request all the same."""
+    """Adds nothing; configured headers are sent with every request in any case."""
 
     def sign(self, request: httpx.Request) -> None:
         """Nothing."""
@@ -63,7 +63,7 @@ def authorization_of(
     environment: Mapping[str, str],
     clock: Callable[[], float],
 ) -> Authorization:
-    """What a catalog's properties say. ``clock`` gives seconds. Raises OptionError."""
+    """The authentication for a catalog's properties. ``clock`` gives seconds. Raises OptionError."""
     match kind := _type_of(properties):
         case "none":
             return Anonymous()
@@ -104,7 +104,7 @@ def _type_of(properties: Mapping[str, str]) -> str:
 
 
 def _token_server(address: str, uri: str) -> str:
-    """A path is one of the catalog's server."""
+    """A path is relative to the catalog's server."""
     return checked_uri("oauth2-server-uri", address if ":" in address else f"{uri}/{address.lstrip('/')}")
 
 

@@ -1,4 +1,4 @@
-"""Asking for a change, and what its answer says: made, refused, or not known."""
+"""Requests a change, and classifies its answer: made, refused, or unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, Icebe
 
 
 class Changes:
-    """``headers`` go with every change."""
+    """``headers`` are sent with every change."""
 
     def __init__(self, catalog: str, connection: Connection, headers: Mapping[str, str]) -> None:
         self._catalog, self._connection, self._headers = catalog, connection, headers
@@ -27,8 +27,8 @@ class Changes:
         missing: IcebergOpsError,
         params: Mapping[str, str] | None = None,
     ) -> Answer:
-        """The answer of a change that was made. Raises NoAnswerError where that is not known; otherwise what a refusal means:
-        ``conflict`` a 409, ``missing`` a 404."""
+        """The answer of a change that was made. Raises NoAnswerError if the outcome is unknown; otherwise the error of the refusal:
+        ``conflict`` for a 409, ``missing`` for a 404."""
         answer = self._connection.ask(method, address, params=params, body=body, headers=self._headers)
         if answer.is_success:
             return answer
@@ -39,13 +39,13 @@ class Changes:
 
 
 def overtaken(what: str, answer: Answer) -> CommitFailedError:
-    """The error of a commit that the server refuses because of another one."""
+    """The error of a commit that the server refuses because of another commit."""
     return CommitFailedError(f"{what}: the server refuses the commit ({answer})")
 
 
 @contextmanager
 def unknown_without_answer(what: str, shown_by: str) -> Iterator[None]:
-    """Within, a change whose outcome cannot be looked for."""
+    """For a change whose outcome cannot be checked afterwards."""
     try:
         yield
     except NoAnswerError as e:

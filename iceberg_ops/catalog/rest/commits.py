@@ -1,9 +1,9 @@
-"""A commit as the server is asked for it: the requirements that it can check, and the updates in the order in which it applies
+"""The body of a commit request: the requirements that the server can check, and the updates in the order in which it applies
 them.
 
-The specification has requirements for refs and ids, not for all that a commit of this package is decided on (``spec.requirements``:
-no other run, the same retention, the same properties). Those are checked on the state that is loaded right before, and as far as
-the server can hold that state in place, it is asked to: where the heads of refs matter, each head is required.
+The specification has requirements for refs and ids, but not for everything that a commit of this package depends on
+(``spec.requirements``: no other run, the same retention, the same properties). Those are checked on the state that is loaded right
+before. If the heads of refs matter, each head is also a requirement, so that the server holds that state as far as it can.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _OF_SERVERS = (
 def server_requirements(
     current: TableMetadata, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]
 ) -> tuple[TableRequirement, ...]:
-    """What the server is to check of ``requirements``, which hold of ``current``: the same table, and that the refs stand that
-    these or a removal of snapshots depend on. Each once."""
+    """The requirements for the server, from ``requirements``, which hold for ``current``: the same table, and unchanged refs if
+    these or a removal of snapshots depend on them. Each once."""
     found: list[TableRequirement] = [AssertTableUUID(current.table_uuid)] if current.table_uuid else []
     found += [r for r in requirements if isinstance(r, _OF_SERVERS)]
     if any(isinstance(r, AssertRetention | AssertSameHeads) for r in requirements) or any(
@@ -92,8 +92,8 @@ def name_of(identifier: Sequence[str]) -> dict[str, Any]:
 
 
 def creation_body(name: str, metadata: TableMetadata, location: str | None, properties: Mapping[str, str]) -> dict[str, Any]:
-    """The body of ``POST .../tables`` for a table of ``metadata``; ``location`` None: the server finds its place. ``properties``
-    are sent as they were given, with the format version among them."""
+    """The body of ``POST .../tables`` for a table of ``metadata``; ``location`` None: the server chooses it. ``properties``
+    are sent as they were given, including the format version."""
     found = {
         "name": name,
         "location": location,
@@ -107,7 +107,7 @@ def creation_body(name: str, metadata: TableMetadata, location: str | None, prop
 
 
 def creation(staged: TableMetadata) -> tuple[TableUpdate, ...]:
-    """Updates that make an empty table of ``staged`` (which a server has staged), in the order that Iceberg Java sends."""
+    """Updates that create an empty table from ``staged`` (which a server has staged), in the order that Iceberg Java sends."""
     return (
         AssignUUID(staged.table_uuid),
         UpgradeFormatVersion(staged.format_version),
@@ -123,13 +123,14 @@ def creation(staged: TableMetadata) -> tuple[TableUpdate, ...]:
 
 
 def added_snapshots(updates: Iterable[TableUpdate]) -> frozenset[int]:
-    """Ids of the snapshots that a commit adds, and does not take away again."""
+    """Ids of the snapshots that a commit adds and does not remove again."""
     removed = {i for u in updates if isinstance(u, RemoveSnapshots) for i in u.snapshot_ids}
     return frozenset(u.snapshot.snapshot_id for u in updates if isinstance(u, AddSnapshot)) - removed
 
 
 def can_happen_once(requirements: Iterable[TableRequirement], updates: Sequence[TableUpdate]) -> bool:
-    """Whether a second request for the same commit is refused once the first was carried out: it moves a ref from where it was."""
+    """Whether a second request for the same commit is refused after the first was carried out: it moves a ref from its old
+    value."""
     added = added_snapshots(updates)
     moved = {u.ref_name for u in updates if isinstance(u, SetSnapshotRef) and u.ref.snapshot_id in added}
     return any(isinstance(r, AssertRefSnapshotId) and r.ref in moved for r in requirements)

@@ -1,8 +1,8 @@
-"""Asking the server: one request and its answer, asked again where that changes nothing twice.
+"""Sends one request and returns its answer; repeats the request if that cannot make a change twice.
 
-Reads are asked again after any failure that may pass. A change is asked again only where the first request was certainly not
-carried out: it did not reach the server, the server says 429, or 503 with a ``Retry-After``. What it cannot know, it says:
-``NotSentError`` and ``NoAnswerError`` are two things. After a 401 or 419 what proves who asks is renewed, once.
+Reads are repeated after any temporary failure. A change is repeated only if the first request was certainly not
+carried out: it did not reach the server, or the server answers 429, or 503 with a ``Retry-After``. The errors distinguish both
+cases: ``NotSentError`` and ``NoAnswerError``. After a 401 or 419 the authentication is renewed, once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from iceberg_ops.errors import BadInputError, CatalogUnavailableError, TerminalE
 
 ATTEMPTS = 4
 LONGEST_WAIT_S = 60.0
-"""A server that asks to wait longer is not available."""
+"""A server that asks to wait longer is treated as not available."""
 _EXPIRED = (401, 419)
 _READS = ("GET", "HEAD")
 _MAY_PASS = frozenset({408, 429, 500, 502, 503, 504})
@@ -52,7 +52,7 @@ class Connection:
         self._authorization = authorization or Anonymous()
 
     def authorized(self, authorization: Authorization) -> Connection:
-        """The same, for requests that prove who asks."""
+        """The same, for authentication requests."""
         return Connection(self._catalog, self._client, self._secrets, authorization=authorization, sleep=self._sleep)
 
     def ask(
@@ -65,8 +65,8 @@ class Connection:
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """``body`` is sent as JSON, or ``form`` as one. Raises NotSentError, NoAnswerError, and TerminalError and BadInputError for
-        what cannot be sent; every answer is given back, also a refusal."""
+        """``body`` is sent as JSON, ``form`` as a form. Raises NotSentError, NoAnswerError, and TerminalError and BadInputError for
+        requests that cannot be sent; every answer is returned, also a refusal."""
         content, kind = _content(body, form)
         renewed = False
         attempt = 0
@@ -99,7 +99,7 @@ class Connection:
             return Answer(found.status_code, headers, found.content, self._secrets.hide(text), kind)
 
     def _sign(self, request: httpx.Request) -> None:
-        """Where no proof can be had, nothing is sent: what a token server did with its own request is no matter here."""
+        """Without authentication nothing is sent: the outcome of the token server's own request does not matter here."""
         try:
             self._authorization.sign(request)
         except (NotSentError, NoAnswerError) as e:
@@ -122,7 +122,7 @@ class Connection:
 
 
 def _with(address: str, params: Mapping[str, str] | None) -> str:
-    """A space is ``%20``: signatures and servers differ about ``+``."""
+    """A space is ``%20``: signatures and servers treat ``+`` differently."""
     query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in (params or {}).items())
     return f"{address}?{query}" if query else address
 
@@ -143,7 +143,7 @@ def _pause_s(attempt: int) -> float:
 
 
 def _wait_s(method: str, answer: Answer, attempt: int) -> float | None:
-    """Seconds until the request is sent again; None: the answer counts."""
+    """Seconds until the request is sent again; None: this answer is final."""
     may_repeat = answer.status in _MAY_PASS if method in _READS else answer.status in (429, 503) and answer.is_refusal
     wait = _pause_s(attempt) if answer.retry_after_s is None else answer.retry_after_s
     return wait if may_repeat and attempt < ATTEMPTS and wait <= LONGEST_WAIT_S else None
@@ -154,8 +154,8 @@ def new_client(
     timeouts_s: tuple[float, float],
     transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
-    """A client that keeps connections for five seconds: servers close idle ones later, so a change is not lost to one that is just
-    being closed. Proxies and certificates are those of the environment (``HTTPS_PROXY``, ``SSL_CERT_FILE``)."""
+    """A client that keeps connections for five seconds: servers close idle ones later, so no change is lost on a connection that is
+    just being closed. Proxies and certificates come from the environment (``HTTPS_PROXY``, ``SSL_CERT_FILE``)."""
     connect, answer = timeouts_s
     return httpx.Client(
         headers={"User-Agent": f"iceberg-ops/{__version__}", "Accept": "application/json", **headers},

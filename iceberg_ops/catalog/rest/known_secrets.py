@@ -1,4 +1,4 @@
-"""The secrets that a REST catalog has met, so that no message shows one: configured, fetched, or lent by the server."""
+"""All secrets that a REST catalog has used, so that no message shows one: configured, fetched, or lent by the server."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class KnownSecrets:
         self.add_properties(properties or {})
 
     def add_properties(self, properties: Mapping[str, str]) -> None:
-        """Those among a catalog's or a table's properties."""
+        """The secrets among a catalog's or a table's properties."""
         self._add(secrets_of(properties))
 
     def add(self, name: str, secret: str) -> None:
-        """A secret that stands for the property ``name``."""
+        """A secret with the property name ``name``."""
         self._add(secrets_of({name: secret}))
 
     def _add(self, secrets: Iterable[str]) -> None:

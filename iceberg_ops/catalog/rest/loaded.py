@@ -1,4 +1,4 @@
-"""A table as the server gave it, and those that are kept so that the server need not send them again (ETag, 304)."""
+"""A table from the server, and a cache of tables that the server need not send again (ETag, 304)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LoadedTable:
 
     @classmethod
     def of(cls, document: Any, what: str) -> LoadedTable:
-        """Of an answer (LoadTableResult, CommitTableResponse) to ``what``. Raises CorruptTableError, UnsupportedError."""
+        """The table of an answer (LoadTableResult, CommitTableResponse) to ``what``. Raises CorruptTableError, UnsupportedError."""
         found = JsonObject(document, f"the answer of the server to {what}")
         metadata = found.get("metadata", lambda v, _: metadata_from_dict(v))
         credentials = tuple(_credential(c) for c in found.maybe("storage-credentials", as_list) or ())
@@ -45,7 +45,7 @@ def _credential(value: Any) -> tuple[str, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """``expires_at_ms``: when the credentials of its FileIO run out."""
+    """``expires_at_ms``: when the credentials of its FileIO expire."""
 
     etag: str
     table: Table
@@ -53,7 +53,7 @@ class Kept:
 
 
 class KeptTables:
-    """The tables that were loaded last. Safe to use from several threads."""
+    """The most recently loaded tables. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Namespaces of a REST catalog, and what lies in them."""
+"""Namespaces of a REST catalog, and their tables and child namespaces."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RestNamespaces:
         return sorted({n[: depth + 1] for n in found if n[:depth] == parent and len(n) > depth})
 
     def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: NoSuchNamespaceError) -> Iterator[Any]:
-        """The items of every page. Raises CorruptTableError where a server gives the same page token again."""
+        """The items of every page. Raises CorruptTableError if a server returns the same page token again."""
         size = self._settings.page_size
         paging = {} if size is None else {"pageToken": "", "pageSize": str(size)}
         seen: set[str] = set()
@@ -118,7 +118,7 @@ class RestNamespaces:
         return True
 
     def _check(self, answer: Answer, what: str, conflict: IcebergOpsError, missing: NoSuchNamespaceError | None = None) -> None:
-        """Raise what a change's answer means; NoAnswerError where it is not known whether it happened."""
+        """Raise the error for a change's answer; NoAnswerError if the outcome is unknown."""
         if answer.is_success:
             return
         found = conflict if answer.status == 409 else refusal(self._catalog, what, answer, missing)
@@ -128,7 +128,7 @@ class RestNamespaces:
 
     @contextmanager
     def _looked_for(self, what: str, happened: Callable[[], bool]) -> Iterator[None]:
-        """A change; where its answer is lost, what it brings about is looked for once."""
+        """A change; if its answer is lost, ``happened`` checks the outcome once."""
 
         def unknown(e: BaseException) -> CommitStateUnknownError:
             return unknown_outcome(f"{what} got no answer: {reason(e)}; look whether catalog {self._catalog} lists it", e)

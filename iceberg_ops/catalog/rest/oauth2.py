@@ -1,4 +1,5 @@
-"""Tokens for a credential: OAuth2's client credentials grant, before the first request, before a token ends, and after a 401."""
+"""Tokens for a credential (OAuth2's client credentials grant): fetched before the first request, before a token expires, and after
+a 401."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from iceberg_ops.serde.json.json_objects import JsonObject, as_text
 
 DEFAULT_SCOPE = "catalog"
 _AHEAD_S = 60.0
-"""A token is renewed this long before it ends, or after nine tenths of its life where that is later."""
+"""A token is renewed this long before it expires, or after nine tenths of its lifetime if that is later."""
 
 AskForToken = Callable[[str, Mapping[str, str]], Answer]
 """Posts a form to an address. Raises NotSentError, NoAnswerError."""
@@ -23,7 +24,7 @@ AskForToken = Callable[[str, Mapping[str, str]], Answer]
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """``credential`` is ``id:secret``, or the secret alone."""
+    """``credential`` is ``id:secret``, or only the secret."""
 
     address: str
     credential: str = field(repr=False)
@@ -56,7 +57,7 @@ class ClientCredentials:
         request.headers["Authorization"] = f"Bearer {self._current()}"
 
     def renew(self, refused: httpx.Request) -> bool:
-        """Of several threads that are refused with one token the first forgets it."""
+        """If several threads are refused with one token, the first discards it."""
         with self._lock:
             if refused.headers.get("Authorization") == f"Bearer {self._token}":
                 self._token = None
@@ -83,7 +84,7 @@ class ClientCredentials:
 
 
 def _seconds(value: object, what: str) -> float:
-    """Some servers give a text."""
+    """Some servers send text."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Opening a REST catalog: a client for the configured properties asks the server what else counts (``GET /v1/config``)."""
+"""Opening a REST catalog: a client with the configured properties asks the server for further settings (``GET /v1/config``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iceberg_ops.errors import CorruptTableError, OptionError, TerminalError
 
 
 class Opening:
-    """What one catalog's connections share."""
+    """State that one catalog's connections share."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Opening:
         self.secrets = KnownSecrets()
 
     def configured(self, properties: Mapping[str, str]) -> tuple[Connection, Settings]:
-        """A connection, and the settings that count. Raises OptionError, CatalogUnavailableError, TerminalError."""
+        """A connection, and the effective settings. Raises OptionError, CatalogUnavailableError, TerminalError."""
         if not properties.get("uri"):
             raise OptionError(f"catalog {self._catalog} (type rest) needs the property uri")
         uri = checked_uri("uri", properties["uri"])

@@ -1,12 +1,12 @@
 """A catalog behind the Iceberg REST protocol. The server keeps the pointers, writes the metadata files, and deletes old ones
-where a table asks for it; Iceberg Java and pyiceberg work on the same server.
+if a table's properties require it; Iceberg Java and pyiceberg can use the same server.
 
-A commit is checked twice: here, on the state that is loaded right before, by all the rules that hold in every catalog
-(``next_metadata``); and by the server in the swap, by what the specification has requirements for (``commits``). What only the
-first check covers can be overtaken in the moment between the two.
+A commit is checked twice: here, on the state that is loaded right before, by all rules that apply in every catalog
+(``next_metadata``); and by the server in the swap, by the requirements that the specification has (``commits``). Another commit
+between the two can violate a rule that only the first check covers.
 
-A commit whose answer is lost is asked for again where it can happen only once, because it moves a ref from where it was. Then any
-refusal is looked into: the first request may have done it. Where that cannot be told, the outcome is unknown.
+A commit whose answer is lost is sent again if it can happen only once, because it moves a ref from its old value. Then any
+refusal is examined: the first request may have been carried out. If this cannot be decided, the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ _REGISTER = "POST /v1/{prefix}/namespaces/{namespace}/register"
 
 
 class RestCatalog:
-    """``properties`` are the catalog's, ``uri`` among them; ``io`` (None: as they and the server say) reaches every table's files.
+    """``properties`` are the catalog's, including ``uri``; ``io`` (None: built from these and the server's) reads and writes every
+    table's files.
 
-    Raises OptionError, CatalogUnavailableError and TerminalError where the server cannot be asked for its configuration."""
+    Raises OptionError, CatalogUnavailableError and TerminalError if the server cannot be asked for its configuration."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class RestCatalog:
         return self._taken(identifier, answer, what)
 
     def _taken(self, identifier: Identifier, answer: Answer, what: str, io: FileIO | None = None) -> Table:
-        """The table of an answer, which is kept. ``io``: what reaches its files, where the answer does not say it."""
+        """The table of an answer, which is cached. ``io``: the FileIO of its files if the answer does not define it."""
         found = LoadedTable.of(answer.document(what), what)
         if not found.location:
             raise NoAnswerError(f"catalog {self._name}: the answer to {what} names no metadata file")
@@ -148,7 +149,7 @@ class RestCatalog:
         return table
 
     def _done(self, identifier: Identifier, answer: Answer, what: str, io: FileIO | None = None) -> Table:
-        """The table of the answer to a change that was made. Raises NoAnswerError for one that cannot be read."""
+        """The table of the answer to a successful change. Raises NoAnswerError for an answer that cannot be read."""
         try:
             return self._taken(identifier, answer, what, io)
         except IcebergOpsError as e:
@@ -194,7 +195,7 @@ class RestCatalog:
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """See ``StagesTables``. The server says what the table will be, and where."""
+        """See ``StagesTables``. The server defines the future table and its location."""
         what = f"staging table {shown(identifier)}"
         body = {**self._creation(identifier, schema, spec, sort_order, location, properties), "stage-create": True}
         answer = self._asked_to_create(identifier, body, what)
@@ -215,7 +216,7 @@ class RestCatalog:
         location: str | None,
         properties: Mapping[str, str] | None,
     ) -> dict[str, Any]:
-        """The body of a creation, whose table is checked here as in every catalog; the server finds its place. Raises
+        """The body of a creation, whose table is checked here as in every catalog; the server chooses its location. Raises
         BadInputError, SchemaError, OptionError."""
         self._check_new(identifier)
         place = None if location is None else absolute_under(self.io, location).rstrip("/")
@@ -255,7 +256,7 @@ class RestCatalog:
         return self._swapped(current, body, is_done, shown_by, partial(overtaken, what), is_repeatable=once)
 
     def _created(self, table: Table, updates: Sequence[TableUpdate]) -> Table:
-        """Create a staged table with ``updates`` in it."""
+        """Create a staged table with ``updates``."""
         identifier, staged = table.identifier[1:], table.metadata
         what = f"table {shown(identifier)}"
         with nothing_published(f"{what} could not be created"):
@@ -280,8 +281,8 @@ class RestCatalog:
         *,
         is_repeatable: bool,
     ) -> Table:
-        """Ask the server for a commit. ``is_done``: whether a state of the table shows it; None: no state does.
-        ``is_repeatable``: it can happen only once, so that it may be asked for again. Raises what ``commit_table`` may."""
+        """Ask the server for a commit. ``is_done``: whether a state of the table contains it; None: no state shows it.
+        ``is_repeatable``: it can happen only once, so it may be sent again. Raises the errors of ``commit_table``."""
         identifier = current.identifier[1:]
         what, address, missing = (
             f"a commit to table {shown(identifier)}",
@@ -303,7 +304,7 @@ class RestCatalog:
                 except IcebergOpsError:
                     if doubt is None:
                         raise
-                    break  # It may be refused because the first request was carried out.
+                    break  # The refusal may be caused by the first request, which was carried out.
             try:
                 if is_done(found := self.load_table(identifier)):
                     return found
@@ -326,7 +327,7 @@ class RestCatalog:
         what = f"registering table {shown(identifier)}"
         body = {"name": identifier[-1], "metadata-location": metadata_location}
         with announced(registered, around):
-            read_metadata(self.io, metadata_location)  # A drop that has ended in between has taken it away, last of all.
+            read_metadata(self.io, metadata_location)  # A drop that has just ended has deleted it, last of all.
             with unknown_once_tried(what) as tried:
                 tried(metadata_location)
                 with unknown_without_answer(what, f"it happened if catalog {self._name} has {metadata_location}"):
@@ -355,7 +356,7 @@ class RestCatalog:
             return self.load_table(new)
 
     def _has_passed(self, before: Table, new: Identifier) -> bool:
-        """Whether the new name has the table now; False where that cannot be told."""
+        """Whether the new name has the table now; False if this cannot be decided."""
         try:
             return same_table(before, self.load_table(new))
         except IcebergOpsError as e:
@@ -376,7 +377,7 @@ class RestCatalog:
         )
 
     def _forget(self, identifier: Identifier, location: str | None = None) -> None:
-        """Drop the name. ``location``: refuse it where the table is elsewhere; a commit right after this look is dropped, too. The
+        """Drop the name. ``location``: refuse if the table has moved; a commit right after this check is dropped, too. The
         server is not asked to delete files."""
         if not self._can_be(identifier):
             raise self._no_table(identifier)
@@ -402,7 +403,7 @@ class RestCatalog:
         self._kept.forget(identifier)
 
     def _is_there(self, identifier: Identifier) -> bool:
-        """Whether the name has a table, or that cannot be told."""
+        """Whether the name has a table, or this cannot be decided."""
         try:
             self.load_table(identifier)
         except NoSuchTableError:
@@ -428,7 +429,7 @@ class RestCatalog:
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         return self._namespaces.properties(namespace)
 
-    # asking
+    # requests
 
     def _needs(self, endpoint: str, what: str) -> None:
         if not self._settings.has(endpoint):
@@ -438,7 +439,7 @@ class RestCatalog:
         return len(identifier) > 1 and self._addresses.can_name(identifier)
 
     def _check_new(self, identifier: Identifier) -> None:
-        """Some servers make a table in a namespace that they do not have."""
+        """Some servers create a table in a namespace that they do not have."""
         if len(identifier) < 2 or not all(identifier):
             raise BadInputError(f"table identifier {'.'.join(identifier)!r} must be namespace.name")
         check_new_names(identifier)

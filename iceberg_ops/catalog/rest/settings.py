@@ -1,7 +1,7 @@
-"""What a REST catalog is configured with: the client's properties, then what the server adds (``GET /v1/config``).
+"""The configuration of a REST catalog: the client's properties, then the server's (``GET /v1/config``).
 
-The server's ``defaults`` count below the client's own properties, its ``overrides`` above them. Some properties are never the
-server's to set: who the client is, where it asks, and how this package reaches files.
+The client's own properties override the server's ``defaults``; the server's ``overrides`` override them. A server may not set some
+properties: the client's authentication, the address, and the access to files.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ ANSWER_TIMEOUT = "rest.client.socket-timeout-ms"
 HEADER_PREFIX = "header."
 
 _OWN = frozenset({IO_IMPL, LOCATION_MAPPING, READ_ONLY, FILES_MAY_CHANGE})
-"""How this package reaches files: a server's ``io-impl`` is a class of another language."""
+"""The access to files is defined by this package: a server's ``io-impl`` is a class of another language."""
 _ASKING = frozenset({"uri", "credential", "token", "scope", "audience", "resource", "prefix", "namespace-separator"})
 _ASKING_PREFIXES = ("header.", "rest.", "rest-", "oauth2-", "token-")
-"""Properties that are about asking the server, some of them secret: a FileIO does not get them, because it is sent to other
+"""Properties for requests to the server, some of them secret: a FileIO does not get them, because it is sent to other
 processes."""
 
 _ENDPOINTS_OF_OLD = frozenset(
@@ -48,7 +48,7 @@ _ENDPOINTS_OF_OLD = frozenset(
         "POST /v1/{prefix}/tables/rename",
     }
 )
-"""What a server has that does not say what it has."""
+"""The endpoints of a server that does not list its endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ServerConfig:
 
     @classmethod
     def of(cls, document: Any) -> ServerConfig:
-        """Raises CorruptTableError for what is no such answer."""
+        """Raises CorruptTableError for an invalid answer."""
         found = JsonObject(document, "the answer")
         listed = found.items_of("endpoints", lambda v: as_text(v, "endpoints"))
         return cls(
@@ -77,19 +77,19 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The properties that count, and what is read of them. ``properties`` may hold secrets, and is not shown."""
+    """The effective properties, and values derived from them. ``properties`` may hold secrets, and is not shown."""
 
     properties: Mapping[str, str] = field(repr=False)
     endpoints: frozenset[str] = _ENDPOINTS_OF_OLD
 
     @property
     def prefix(self) -> str:
-        """Of every path but that of the configuration; as it is sent."""
+        """The prefix of every path except that of the configuration, as it is sent."""
         return self.properties.get("prefix", "").strip("/")
 
     @property
     def separator(self) -> str:
-        """Between the levels of a namespace. The server gives it percent-encoded."""
+        """The separator of namespace levels. The server gives it percent-encoded."""
         return unquote(self.properties.get("namespace-separator", "")) or UNIT_SEPARATOR
 
     @property
@@ -103,32 +103,32 @@ class Settings:
 
     @property
     def of_files(self) -> dict[str, str]:
-        """What a FileIO may need."""
+        """The properties that a FileIO may need."""
         return files_only(self.properties)
 
 
 def is_about_asking(name: str) -> bool:
-    """Whether a property is about asking the server, and not about files."""
+    """Whether a property concerns requests to the server, and not files."""
     return name in _ASKING or name.startswith(_ASKING_PREFIXES)
 
 
 def files_only(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties without those that are about asking the server."""
+    """Properties without those for requests to the server."""
     return {name: value for name, value in properties.items() if not is_about_asking(name)}
 
 
 def from_server(properties: Mapping[str, str]) -> dict[str, str]:
-    """What a server says of a table's files, without what is not its to say."""
+    """A server's properties for a table's files, without those that it may not set."""
     return {name: value for name, value in files_only(properties).items() if name not in _OWN}
 
 
 def timeouts_s(properties: Mapping[str, str]) -> tuple[float, float]:
-    """Seconds until a connection is given up, and an answer. Raises OptionError."""
+    """Time limits in seconds for connecting and for an answer. Raises OptionError."""
     return _positive(properties, CONNECT_TIMEOUT, 10_000) / 1000, _positive(properties, ANSWER_TIMEOUT, 120_000) / 1000
 
 
 def headers_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """Headers of every request: the properties ``header.NAME``. Raises OptionError for what no header can be."""
+    """Headers of every request: the properties ``header.NAME``. Raises OptionError for an invalid header."""
     found = {name[len(HEADER_PREFIX) :]: value for name, value in properties.items() if name.startswith(HEADER_PREFIX)}
     for name, value in found.items():
         if not name or not name.isascii() or not name.isprintable() or " " in name or ":" in name:

@@ -1,7 +1,7 @@
-"""AWS Signature Version 4 of a request (AWS: "Create a signed AWS API request"), as services other than S3 want it.
+"""AWS Signature Version 4 of a request (AWS: "Create a signed AWS API request"), for services other than S3.
 
-Only what is signed proves anything, so these headers are: ``host``, ``content-type`` and all that begin with ``x-amz-``. Others
-may be changed on the way. Paths are percent-encoded once more than they are sent.
+Signed headers are ``host``, ``content-type`` and all that begin with ``x-amz-``; the signature protects only these, others may be
+changed on the way. The signature percent-encodes paths once more than the request.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 @dataclass(frozen=True, slots=True)
 class AwsKeys:
-    """``session_token`` None: keys that last."""
+    """``session_token`` None: permanent keys."""
 
     key_id: str
     secret: str = field(repr=False)
@@ -50,7 +50,7 @@ def _now() -> datetime:
 
 
 class SigV4:
-    """Signs each request by itself."""
+    """Signs each request separately."""
 
     def __init__(self, keys: AwsKeys, *, service: str, region: str, now: Callable[[], datetime] = _now) -> None:
         self._keys, self._service, self._region, self._now = keys, service, region, now

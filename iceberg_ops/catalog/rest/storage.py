@@ -1,8 +1,8 @@
-"""How a table's files are reached: by the catalog's properties, what the server says of the table, and credentials that it lends.
+"""Access to a table's files: by the catalog's properties, the server's properties of the table, and credentials that it lends.
 
-Of several ``storage-credentials`` the one with the longest prefix of the table's location counts, over ``config``. They run out: a
-table that is loaded within ``RENEWED_BEFORE_MS`` of that gets new ones (see ``rest_catalog``). A FileIO keeps those that it was
-made with.
+Of several ``storage-credentials`` the one with the longest prefix of the table's location is used, and overrides ``config``.
+Credentials expire: a table that is loaded less than ``RENEWED_BEFORE_MS`` before their expiry gets new ones (see
+``rest_catalog``). A FileIO keeps the credentials that it was created with.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from iceberg_ops.io.locations import is_within
 RENEWED_BEFORE_MS = 5 * 60 * 1000
 _MOST_KEPT = 64
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
-"""Begin names of properties that say when credentials run out, in milliseconds since the epoch."""
+"""Prefixes of the names of properties that hold the expiry of credentials, in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """What a load answered beside the metadata: ``config`` of the table, and credentials by the prefix that they are for."""
+    """The answer of a load beside the metadata: ``config`` of the table, and credentials by their prefix."""
 
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: Sequence[tuple[str, Mapping[str, str]]] = field(default=(), repr=False)
 
     def for_location(self, location: str) -> dict[str, str]:
-        """The properties for files of a table there."""
+        """The properties for files of a table at the location."""
         fitting = [(prefix, config) for prefix, config in self.credentials if _covers(prefix, location)]
         _, best = max(fitting, key=lambda found: len(found[0]), default=("", {}))
         return from_server({**self.config, **best})
 
 
 def _covers(prefix: str, location: str) -> bool:
-    """A prefix may be a scheme alone (``s3``). One that is a folder is not that of ``folder2``."""
+    """A prefix may be only a scheme (``s3``). A folder is not a prefix of ``folder2``."""
     if "://" not in prefix or prefix.endswith("/"):
         return location.startswith(prefix)
     return is_within(location, prefix)
 
 
 def expires_at_ms(properties: Mapping[str, str]) -> int | None:
-    """When the first of the credentials among the properties runs out; None: none says so."""
+    """When the first of the credentials among the properties expires; None: no property shows it."""
     found = (count_of(value) for name, value in properties.items() if name.startswith(_EXPIRES))
     return min((at for at in found if at is not None), default=None)
 
 
 class TableStorage:
-    """FileIOs of a catalog's tables; tables of the same properties share one. ``io`` given: it serves all."""
+    """FileIOs of a catalog's tables; tables with the same properties share one. ``io``: use this one for all."""
 
     def __init__(self, properties: Mapping[str, str], secrets: KnownSecrets, io: FileIO | None = None) -> None:
         self._properties, self._secrets = properties, secrets

@@ -1,4 +1,4 @@
-"""The one loop that may move a table's pointer, and statements that are evaluated again after a conflict.
+"""The one loop that may move a table's pointer, and the loop that re-evaluates a statement after a conflict.
 
 done = commit(catalog, table, operation)
 done.snapshot.snapshot_id

@@ -1,21 +1,21 @@
-"""The one loop that commits: refresh, look for an earlier success, validate, stage, swap; again, until it is done or cannot be.
+"""The one loop that commits: refresh, look for an earlier success, validate, stage, swap; repeated until it succeeds or gives up.
 
-1. A snapshot that carries our run key means that we already won (a lost answer, a retried task, a double submit): it is returned.
-   So does a snapshot of one of our own swaps, whatever the catalog said of it.
-2. Only snapshots that no earlier attempt validated are validated. Once a swap was refused, the loop looks again before it stages,
-   and validates what came while it validated, so that little can come between the last look and the swap. Without that a slow
-   committer that waited for its turn would have more to validate each time, and be late for ever.
-3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``). So does an attempt that did not
-   find a file or a snapshot, where the table has moved on since it was loaded: an expiry may have removed it rightly, and only the
-   operation can say what that means for it.
-4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing, and nor
-   does a copy of the table. So each look is compared with the latest state that was seen (``table.same_table``). It counts
-   as failed only when the branch has moved on without us, so that our swap cannot succeed any more, and no other name of the
-   catalog has our snapshot (a table that was registered twice, and its names exchanged); as long as it might, nothing
-   is swapped again and nothing is deleted. From the call of the swap until its answer is dealt with, every exception is an unknown
+1. A snapshot that carries our run key means that the commit has already succeeded (a lost answer, a retried task, a double submit):
+   it is returned. The same holds for a snapshot of one of our own swaps, whatever the catalog's answer was.
+2. Only snapshots that no earlier attempt validated are validated. After a refused swap, the loop loads the table again before it
+   stages, and validates the snapshots that came during validation, so that few commits can come between the last load and the swap.
+   Otherwise a slow committer that waited for its turn would have more to validate each time, and would always be late.
+3. After a refused swap the loop starts again on fresh metadata, with jitter and under a time budget (``retry``). The same happens
+   if an attempt did not find a file or a snapshot and the table has moved on since it was loaded: an expiry may have removed it
+   correctly, and only the operation can decide what that means.
+4. An unknown outcome is looked up by snapshot id and run key, in the same table: another table of its name proves nothing, nor does
+   a copy of the table. So each load is compared with the latest known state (``table.same_table``). The swap counts as failed only
+   if the branch has moved on without us, so that our swap cannot succeed any more, and no other name of the catalog has our
+   snapshot (a table that was registered twice and whose names were exchanged). As long as the swap may still succeed, nothing is
+   swapped again and nothing is deleted. From the call of the swap until its answer is handled, every exception is an unknown
    outcome: an interrupt, a lack of memory, an error of the look-up.
-5. Files that losing attempts wrote are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does
-   not refer to them."""
+5. Files of losing attempts are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does not
+   refer to them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 MOST_LOOKS = 10
-"""Each has fewer snapshots to validate than the one before, unless they come faster than they can be read."""
+"""Each reload has fewer snapshots to validate than the one before, unless they are committed faster than they can be read."""
 
 
 def commit(
@@ -68,19 +68,19 @@ def commit(
     before_swap: Callable[[], None] = lambda: None,
     on_commit: Callable[[Committed], object] = lambda _: None,
 ) -> Committed:
-    """Commit ``operation`` to the table; ``table`` is it as the caller saw it. ``clock`` gives seconds. ``just_loaded``: the caller
-    has loaded it this moment, so the first attempt takes it as it is (and is refused where that is no longer so).
-    ``before_swap`` is called before each swap, and raises where it must not be tried. ``on_commit`` gets what is returned, while an
-    interrupt is an unknown outcome still: one that comes later finds the commit recorded.
+    """Commit ``operation`` to the table; ``table`` is the table as the caller saw it. ``clock`` gives seconds. ``just_loaded``: the
+    caller has just loaded it, so the first attempt does not load it again (and is refused if it is no longer current).
+    ``before_swap`` is called before each swap, and raises if the swap must not be tried. ``on_commit`` receives the result before
+    an interrupt stops being an unknown outcome, so a later interrupt finds the commit recorded.
 
     Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
     committed), CommitStateUnknownError (it may have been committed: nothing was deleted; of a Ctrl-C CommitInterruptedError),
     BadInputError.
 
-    After CommitStateUnknownError the same operation, with the same files, may be committed again under the same run key: where the
-    first commit happened, it is found. Not so without a key; and not for a ``staged`` operation once an expiry may have removed its
-    unpublished snapshot: that deletes its files and forgets its key, because its work is undone. Then write the files again. No
-    commit looks whether the files that it adds are there.
+    After CommitStateUnknownError the same operation, with the same files, may be committed again under the same run key: if the
+    first commit happened, it is found. This does not hold without a key. Nor does it hold for a ``staged`` operation once an expiry
+    may have removed its unpublished snapshot: the expiry deletes its files and forgets its key, because its work is undone. Then
+    write the files again: no commit checks that the files it adds exist.
     """
     return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap, on_commit).run()
 
@@ -98,14 +98,14 @@ class _Loop:
     on_commit: Callable[[Committed], object] = lambda _: None
     seen: Table | None = None
     latest: Table | None = None
-    """The latest state that is known to be the table's; None: the caller's."""
+    """The latest known state of the table; None: the caller's."""
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
     leftovers: list[str] = field(default_factory=list)
     swapped: list[StagedCommit] = field(default_factory=list)
     in_doubt: bool = False
-    """A swap was tried, and its answer is not dealt with yet."""
+    """A swap was tried, and its answer is not handled yet."""
 
     def run(self) -> Committed:
         try:
@@ -139,7 +139,7 @@ class _Loop:
 
     @property
     def _properties(self) -> Mapping[str, str]:
-        """The table's, as the operation leaves them: a value that no engine can read keeps nobody from taking it back."""
+        """The table's properties after the operation: so an invalid retry property does not prevent the commit that removes it."""
         changed = {**self.callers_table.properties, **self.operation.property_changes}
         return {name: value for name, value in changed.items() if value is not None}
 
@@ -181,14 +181,14 @@ class _Loop:
         return self.seen
 
     def _is_outdated(self) -> bool:
-        """Whether what an attempt found missing may have been deleted because the table has moved on since it was loaded."""
+        """Whether the missing files may have been deleted because the table has moved on since it was loaded."""
         seen = self.seen
         if self.in_doubt or seen is None:
             return False
         try:
             return self._load().metadata_location != seen.metadata_location
         except RetryableError:
-            return True  # The next attempt looks again.
+            return True  # The next attempt loads it again.
 
     def _validate(self, table: Table) -> None:
         self.operation.validate(table, self._history(table, self.validated_id))
@@ -210,14 +210,14 @@ class _Loop:
         except (RetryableError, TerminalError, BadInputError):
             self.in_doubt = False
             raise
-        except Exception as e:  # the catalog's contract knows no other refusal: the swap may have happened
+        except Exception as e:  # the catalog's contract has no other refusal: the swap may have happened
             if _is_interrupt(e):
                 raise
             return self._resolve(staged, e)
         return self._won(committed, staged)
 
     def _won(self, table: Table, staged: StagedCommit) -> Committed:
-        self.in_doubt = True  # What is raised from here on must not be taken for a refusal.
+        self.in_doubt = True  # An exception from here on must not be taken for a refusal.
         self.latest = table
         self._clean(keep=staged.referenced)
         return self._committed(table, staged)
@@ -234,7 +234,7 @@ class _Loop:
     def _earlier_success(self, table: Table) -> Committed | None:
         for staged in self.swapped:
             if self._is_in(table, staged):
-                # A swap of ours that was reported as refused did happen: what it refers to is live.
+                # A swap of ours that was reported as refused did happen: its files are live.
                 return self._won(table, staged)
         run = find_run(table, self.operation.run)
         if run is None:
@@ -249,7 +249,7 @@ class _Loop:
         )
 
     def _resolve(self, staged: StagedCommit, unknown: Exception) -> Committed:
-        """Find out what an unanswered swap did. Raises CommitFailedError where it certainly did nothing."""
+        """Find out whether an unanswered swap happened. Raises CommitFailedError if it certainly did not."""
         policy, started, seen = RetryPolicy.of_status_checks(self._properties), self.clock(), ""
         for check in count(1):
             try:
@@ -279,8 +279,8 @@ class _Loop:
         ) from unknown
 
     def _interrupted(self, e: BaseException) -> CommitStateUnknownError:
-        """The unknown outcome that an exception between a swap and its answer leaves; says what one more look at the table
-        shows."""
+        """The unknown outcome of an exception between a swap and its answer; it reports the result of one more load of the
+        table."""
         staged, found = self.swapped[-1], "it was committed if {} is in the table"
         try:
             table = self._load()
@@ -297,7 +297,7 @@ class _Loop:
         return CommitInterruptedError(message) if isinstance(e, KeyboardInterrupt) else CommitStateUnknownError(message)
 
     def _is_in(self, table: Table, staged: StagedCommit) -> bool:
-        """Whether the table holds what ``staged`` was to bring about."""
+        """Whether the table contains the change of ``staged``."""
         if staged.snapshot is not None:
             run = find_run(table, self.operation.run)
             known = table.metadata.snapshots_by_id.get(staged.snapshot.snapshot_id)
@@ -312,7 +312,7 @@ class _Loop:
             return False
 
     def _is_out(self, table: Table, staged: StagedCommit) -> bool:
-        """Whether the swap certainly did nothing, and never will."""
+        """Whether the swap certainly did not happen, and never will."""
         if not (_can_not_happen_any_more(table, staged) or _is_anothers(table, staged, self.operation.run)):
             return False
         mine = {update.snapshot.snapshot_id for update in staged.updates if isinstance(update, AddSnapshot)}
@@ -323,7 +323,7 @@ class _Loop:
         return not (mine and is_under_another_name(self.catalog, table, has_mine))
 
     def _clean(self, *, keep: Iterable[str], after: BaseException | None = None) -> None:
-        """Delete what was written and is not kept; what the gate keeps is left to the orphan job."""
+        """Delete the written files that are not kept; files that the gate keeps are left to the orphan job."""
         if self.prepared is None:
             return
         kept = frozenset(keep)
@@ -331,7 +331,7 @@ class _Loop:
         self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after, seen=self.latest).left
 
     def _check_same_table(self, now: Table) -> None:
-        """Prevents a commit to another table that took the name meanwhile, and a look at it instead of the table."""
+        """Prevents a commit to, or a look-up in, another table that has taken the name since."""
         latest = self.latest or self.callers_table
         if (why := difference(latest, now)) is not None:
             raise ValidationError(f"table {'.'.join(now.identifier)} is not the one this work was planned on: {why}")
@@ -340,8 +340,8 @@ class _Loop:
 
 
 def _is_anothers(table: Table, staged: StagedCommit, run: RunIdentity | None) -> bool:
-    """Whether another process of the run key certainly did what a swap was to do, which requires that none did: without a snapshot
-    nothing else tells them apart but the ledger's entry, which says when it was made."""
+    """Whether another process with the run key certainly made the change of a swap that requires that no process has. Without a
+    snapshot only the ledger's entry, which has its creation time, distinguishes the two."""
     if run is None or staged.snapshot is not None:
         return False
     names = set(run.ledger_names)
@@ -350,13 +350,13 @@ def _is_anothers(table: Table, staged: StagedCommit, run: RunIdentity | None) ->
 
 
 def _is_interrupt(e: BaseException) -> bool:
-    """Whether somebody wants the process to end, also where the catalog says so as an unknown outcome: nobody waits for status
-    checks then."""
+    """Whether the process was asked to end, also if the catalog reports the interrupt as an unknown outcome: then status checks are
+    skipped."""
     return isinstance(e, KeyboardInterrupt) or not isinstance(_cause(e), Exception)
 
 
 def _cause(e: BaseException) -> BaseException:
-    """What interrupted a swap, where the catalog made an unknown outcome of it."""
+    """The exception that interrupted a swap, if the catalog wrapped it in an unknown outcome."""
     return e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
 
 
@@ -367,8 +367,8 @@ def _what(staged: StagedCommit) -> str:
 def _can_not_happen_any_more(table: Table, staged: StagedCommit) -> bool:
     """Another snapshot has the sequence number of one of ours: the swap was or will be refused.
 
-    A branch that is somewhere else would not be enough: this may be an older state of the table. Nor would a number that is over
-    and held by nobody: ours may have been there and have expired. In v1 snapshots have no numbers, so that nothing is ever sure.
+    A moved branch is not enough: this may be an older state of the table. Nor is a passed number that no snapshot has: our snapshot
+    may have been there and have expired. In v1 snapshots have no numbers, so the result is always False.
     """
     taken = {s.sequence_number: s.snapshot_id for s in table.metadata.snapshots}
     mine = [update.snapshot for update in staged.updates if isinstance(update, AddSnapshot)]

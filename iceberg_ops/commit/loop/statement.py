@@ -1,13 +1,13 @@
-"""A statement that finds rows and changes them, carried through although others change the table meanwhile.
+"""Re-evaluates a statement that finds and changes rows until it is committed, although others change the table meanwhile.
 
-A delete, update or merge is evaluated on one snapshot and names files and positions of it. Where another commit replaced one of
-these files (a compaction, above all), or under ``serializable`` added rows that the statement should have seen, its commit is
-refused, and rightly. The statement itself is not wrong: re-evaluated on the table as it is now it gives the answer it would have
-given had it been started a little later. So that is done here, until it is committed or a limit is reached.
+A delete, update or merge is evaluated on one snapshot and names files and positions of it. If another commit replaced one of these
+files (most often a compaction), or under ``serializable`` added rows that the statement should have seen, its commit is correctly
+refused. The statement itself is not wrong: re-evaluated on the current table it gives the result of a slightly later start. So it
+is re-evaluated here, until it is committed or a limit is reached.
 
-The rule upheld: what is committed is always the whole result of one evaluation on one snapshot, validated at the statement's own
-isolation level against everything since; nothing of a refused evaluation is kept. What one evaluation does, and that it deletes its
-files when it is refused, is the caller's.
+The rule: a commit always holds the whole result of one evaluation on one snapshot, validated at the statement's own isolation level
+against everything since; nothing of a refused evaluation is kept. The caller does the evaluation, and deletes its files when it is
+refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 MOST_EVALUATIONS = 10
-"""A compaction can refuse an evaluation once, at its swap. Ten in a row mean writers that are always faster than the statement."""
+"""A compaction can refuse an evaluation once, at its swap. Ten refusals in a row mean that writers are always faster than the
+statement."""
 
 Result = TypeVar("Result")
 
@@ -40,12 +41,12 @@ def evaluate_until_committed(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> Result:
-    """What ``evaluate`` gives: it gets the table and the number of the evaluation (from 1), commits, and deletes its files when its
-    commit is refused.
+    """The result of ``evaluate``, which gets the table and the number of the evaluation (from 1), commits, and deletes its files if
+    its commit is refused.
 
-    Evaluated again only after a conflict with a commit that came meanwhile, an upgrade of the table among them, at most
-    MOST_EVALUATIONS times and no more once ``commit.retry.total-timeout-ms`` have passed. Raises the last ValidationError, which
-    then says how often it was tried, and everything else that ``evaluate`` raises at once (an unknown outcome above all).
+    It is re-evaluated only after a conflict with a concurrent commit (an upgrade of the table is one), at most MOST_EVALUATIONS
+    times and not after ``commit.retry.total-timeout-ms`` have passed. Raises the last ValidationError, which then gives the number
+    of attempts; every other error of ``evaluate`` is raised at once (above all an unknown outcome).
     """
     begun, budget = clock(), COMMIT_TOTAL_RETRY_TIME_MS.of(table.properties) / 1000
     number = 1
@@ -65,8 +66,8 @@ def evaluate_until_committed(
 
 
 def _may_help(before: Table, now: Table, branch: str) -> bool:
-    """Whether it is still the same table, and others committed to the branch or changed the columns: without that the conflict is
-    the statement's own."""
+    """Whether it is still the same table, and others committed to the branch or changed the columns. If not, the statement itself
+    caused the conflict."""
     was, is_ = base_of(before.metadata, branch), base_of(now.metadata, branch)
     moved = (None if was is None else was.snapshot_id) != (None if is_ is None else is_.snapshot_id)
     changed = before.metadata.current_schema_id != now.metadata.current_schema_id
@@ -74,8 +75,8 @@ def _may_help(before: Table, now: Table, branch: str) -> bool:
 
 
 def _upgraded(before: Table, now: Table) -> bool:
-    """Whether it is the same table in another format version: what was staged for the one may not be put into the other (position
-    deletes, from v3 on)."""
+    """Whether it is the same table in another format version: files that were staged for one version may not be committed to the
+    other (position deletes, from v3 on)."""
     return same_table(before, now) and before.metadata.format_version != now.metadata.format_version
 
 

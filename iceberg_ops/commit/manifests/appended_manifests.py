@@ -1,8 +1,8 @@
-"""Manifests that are appended as they are (Java: AppendFiles.appendManifest): many executors write them, one commit adds them all.
+"""Appends existing manifests (Java: AppendFiles.appendManifest): many executors write them, one commit adds them all.
 
 Such a manifest holds added data files only, without snapshot ids and sequence numbers: both are inherited from the manifest list of
-the commit that adds it, so that nothing is written again (v2 and v3). A v1 table inherits nothing; there its entries are copied.
-The files stay their maker's until they are committed: a commit that fails does not delete them.
+the commit that adds it, so that nothing is rewritten (v2 and v3). A v1 table inherits nothing; there the entries are copied.
+The files belong to their writer until they are committed: a commit that fails does not delete them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write_manifests_to_append(table: Table, files: Iterable[DataFile]) -> list[M
 
 
 def forbid_unfit(manifests: Iterable[ManifestFile]) -> None:
-    """Prevents taking over a manifest that belongs to a snapshot. Raises BadInputError."""
+    """Prevents appending a manifest that belongs to a snapshot. Raises BadInputError."""
     seen: set[str] = set()
     for m in manifests:
         if m.content is not ManifestContent.DATA:
@@ -52,7 +52,7 @@ def forbid_unfit(manifests: Iterable[ManifestFile]) -> None:
 
 
 def take_over(table: Table, folder: ManifestFolder, manifests: Sequence[ManifestFile]) -> tuple[list[ManifestFile], list[DataFile]]:
-    """The manifests as the snapshot in the making lists them, and the files in them. Raises BadInputError."""
+    """The manifests as the new snapshot lists them, and the files in them. Raises BadInputError."""
     taken: list[ManifestFile] = []
     files: list[DataFile] = []
     for m in manifests:

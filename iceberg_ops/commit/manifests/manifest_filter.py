@@ -1,12 +1,12 @@
-"""Taking files out of a branch's manifests: which manifests must be read, and what replaces them.
+"""Removes files from a branch's manifests: which manifests must be read, and which manifests replace them.
 
-A manifest from which files go is rewritten: what stays as EXISTING, what goes as DELETED by this snapshot, and entries that were
-DELETED before are left out (MANIFEST-50/51). Data files take their deletion vectors and file-scoped position deletes of the same
-partition with them; deletes older than every data file are dropped on the way (Java: dropDeleteFilesOlderThan, DELETED vectors of
-removed files).
+A manifest that loses files is rewritten: remaining files as EXISTING, removed files as DELETED by this snapshot; entries that were
+already DELETED are left out (MANIFEST-50/51). With a data file its deletion vectors and file-scoped position deletes in the same
+partition are removed; deletes older than every data file are dropped in the same step (Java: dropDeleteFilesOlderThan, DELETED
+vectors of removed files).
 
-Results are kept by manifest, so that a retry reads and writes only manifests it has not seen. A manifest that is listed with
-another sequence number or first row id since (``manifest_key``) counts as another one.
+Results are cached by manifest, so that a retry reads and writes only new manifests. A manifest that is listed again with another
+sequence number or first row id (``manifest_key``) counts as a new one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from iceberg_ops.table.table import Table
 
 _THREADS = max(1, min(4, os.cpu_count() or 1))
 _FEWEST_FOR_THREADS = 4000
-"""Entries to be looked through, below which threads cost more than they bring."""
+"""Below this number of entries, threads cost more than they gain."""
 
 _Opened = Callable[[], EntryColumns | Sequence[ManifestEntry]]
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What became of one manifest: ``manifest`` is the same one where nothing was removed."""
+    """The result for one manifest: ``manifest`` is unchanged if nothing was removed."""
 
     manifest: ManifestFile
     removed: RemovedFiles = NOTHING_REMOVED
@@ -53,7 +53,7 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """A manifest that is yet to be stored."""
+    """A manifest that is encoded and not yet written."""
 
     encoder: ManifestEncoder
     rows: Rows
@@ -61,7 +61,7 @@ class _Encoded:
 
 
 class Judge(Protocol):
-    """Says what a commit removes."""
+    """Decides which entries a commit removes."""
 
     def concerns(self, manifest: ManifestFile) -> bool:
         """Whether a manifest must be read."""
@@ -72,15 +72,15 @@ class Judge(Protocol):
         ...
 
     def gone(self, columns: EntryColumns) -> RemovedRows | None:
-        """The live rows that are removed; None: each entry must be asked for."""
+        """The live rows that are removed; None: each entry must be checked."""
         ...
 
 
 class ManifestFilter:
-    """Removes files of one kind (data or deletes) and remembers what it did by manifest.
+    """Removes files of one kind (data or deletes) and caches the result by manifest.
 
-    Storage is read and written by the caller's thread, in the manifests' order; decoding, encoding and compression, which mostly
-    leave the interpreter's lock alone, are done by others where there is much to do. A few manifests are in memory at a time.
+    The caller's thread reads and writes storage, in the manifests' order. Decoding, encoding and compression mostly release the
+    interpreter's lock, so other threads do them if there is much to do. A few manifests are in memory at a time.
     """
 
     def __init__(self, folder: ManifestFolder) -> None:
@@ -95,8 +95,8 @@ class ManifestFilter:
         judge: Judge,
         criteria: Hashable,
     ) -> list[Filtered]:
-        """``criteria`` stands for all that ``judge`` depends on: when it changes, nothing of earlier attempts is used. (A delete
-        that was older than all data once may be needed again after a rollback.)"""
+        """``criteria`` represents everything that ``judge`` depends on: if it changes, no result of earlier attempts is used. (A
+        delete that was once older than all data may be needed again after a rollback.)"""
         if criteria != self._criteria:
             self._known.clear()
             self._criteria = criteria
@@ -106,7 +106,7 @@ class ManifestFilter:
         return [found.get(manifest_key(m)) or Filtered(m) for m in manifests]
 
     def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: Judge) -> None:
-        """Manifests of former columns of a table that another engine has replaced stay manifests of these columns."""
+        """If another engine has replaced the table, manifests of former columns keep these columns."""
         former = of_former_columns(table, (m for m in manifests if not self._folder.is_new(m)))
         for m in manifests if former else ():
             if m.manifest_path in former:
@@ -133,7 +133,7 @@ class ManifestFilter:
         return opened(table.metadata, table.io, manifest)
 
     def _encoded(self, table: Table, manifest: ManifestFile, opened: _Opened, judge: Judge) -> _Encoded | Filtered | None:
-        """The manifest written again by columns; None where that cannot be done. Storage is not touched."""
+        """The manifest rewritten by columns; None if that is not possible. Storage is not touched."""
         columns = opened()
         removed = judge.gone(columns) if isinstance(columns, EntryColumns) else None
         if removed is None:
@@ -172,7 +172,7 @@ class ManifestFilter:
 
 
 class DataRemoval:
-    """Which data manifests and entries ``removals`` concern."""
+    """Which data manifests and entries ``removals`` affect."""
 
     def __init__(self, table: Table, removals: Removals) -> None:
         self._removals = removals
@@ -216,13 +216,13 @@ class DataRemoval:
         return RemovedRows(columns, rows, [(locations[row], None) for row in rows])
 
     def forbid_missing(self, removed: RemovedFiles) -> None:
-        """Prevents replacing rows that are no longer there (Java: failMissingDeletePaths). Raises ValidationError."""
+        """Prevents replacing rows that no longer exist (Java: failMissingDeletePaths). Raises ValidationError."""
         if not self._named <= (found := set(removed.keys)):
             forbid_missing(self._removals.files, self._removals.paths, found, self._identity)
 
     def forbid_unread_entries(self, removed: RemovedFiles) -> None:
-        """Prevents losing or doubling the rows of a file that is live several times: all its entries go at once, so the commit must
-        have read each of them. Raises ValidationError."""
+        """Prevents losing or doubling the rows of a file that is live several times: all its entries are removed at once, so the
+        commit must have read each of them. Raises ValidationError."""
         named = Counter(file_key(f, self._identity) for f in self._removals.files)
         found = Counter(removed.keys)
         for f in self._removals.files:
@@ -237,7 +237,7 @@ class DataRemoval:
 
 
 class DeleteRemoval:
-    """Which delete manifests and entries go: named ones, those of removed data files, and those older than all data."""
+    """Which delete manifests and entries are removed: named ones, those of removed data files, and those older than all data."""
 
     def __init__(self, table: Table, removals: Removals, removed_data: RemovedFiles, oldest_data: int) -> None:
         self._removals = removals
@@ -266,7 +266,8 @@ class DeleteRemoval:
         return self._filter.matches_partition(f)
 
     def _goes_with(self, location: str, delete: DataFile) -> bool:
-        """Whether the data file goes from the delete's own partition: in another it may stay live, with its own deletes there."""
+        """Whether the data file is removed from the delete's own partition: it may stay live in another, with its own deletes
+        there."""
         return location in self._data and (location, partition_key(delete.spec_id, delete.partition)) in self._removed_data.places
 
     def gone(self, columns: EntryColumns) -> RemovedRows | None:
@@ -282,12 +283,12 @@ class DeleteRemoval:
         return PartitionPruning(self._metadata, [*removals.deletes, *self._removed_data.of_each_partition()], removals.partitions)
 
     def forbid_missing(self, removed: RemovedFiles) -> None:
-        """Prevents bringing back rows whose deletes someone else rewrote meanwhile. Raises ValidationError."""
+        """Prevents bringing back rows whose deletes another commit has rewritten meanwhile. Raises ValidationError."""
         forbid_missing(self._removals.deletes, (), set(removed.keys), self._identity)
 
 
 def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], found: set[FileKey], identity: Identity) -> None:
-    """Raises ValidationError that names the files that were to be removed and are not live."""
+    """Raises ValidationError that names the files to remove that are not live."""
     missing = [f.file_path for f in files if file_key(f, identity) not in found]
     missing += [p for p in paths if (identity(p), None) not in found]
     if missing:

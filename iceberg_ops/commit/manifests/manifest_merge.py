@@ -1,10 +1,10 @@
-"""Keeping the number of manifests in bounds: small ones are merged as they come (Java: ManifestMergeManager).
+"""Limits the number of manifests: small ones are merged by each commit (Java: ManifestMergeManager).
 
-Per partition spec, latest first: manifests are packed from the end of the list into bins of ``commit.manifest.target-size-bytes``;
-a bin of one stays, the bin that holds the newest manifest waits until it has ``commit.manifest.min-count-to-merge`` members, every
-other bin is merged. Merged manifests are kept by their members, so that a retry merges only what changed. Manifests of a spec whose
-values have no type any more (``spec.partitioning.untyped_places``) stay: a merged one would not have these values. So do those of
-former columns of a table that another engine has replaced.
+Per partition spec, latest first: manifests are packed from the end of the list into bins of ``commit.manifest.target-size-bytes``.
+A bin of one stays, the bin with the newest manifest waits until it has ``commit.manifest.min-count-to-merge`` members, every
+other bin is merged. Merged manifests are cached by their members, so that a retry merges only changed bins. Manifests of a spec
+whose values no longer have a type (``spec.partitioning.untyped_places``) stay: a merged one would lose these values. Manifests of
+former columns of a table that another engine has replaced stay too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ManifestMerge:
         self.replaced = 0
 
     def apply(self, table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-        """``manifests`` newest first, merged where the table's properties ask for it."""
+        """``manifests`` newest first, merged if the table's properties ask for it."""
         self.replaced = 0
         if not manifests or not MANIFEST_MERGE_ENABLED.of(table.properties):
             return list(manifests)
@@ -58,8 +58,8 @@ class ManifestMerge:
         self._known.clear()
 
     def _merge(self, table: Table, members: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
-        """Manifests of former columns stay, and those beside them. Raises CorruptTableError for manifests whose partition spec the
-        table lacks."""
+        """Manifests of former columns stay, and so do the others in their bin. Raises CorruptTableError for manifests whose
+        partition spec the table lacks."""
         key = tuple(map(manifest_key, members))
         found = self._known.get(key)
         if found is None:
@@ -74,7 +74,7 @@ class ManifestMerge:
         return [found]
 
     def _entries(self, table: Table, members: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
-        """What this snapshot added or removed stays so; older removals are left out; the rest is carried over."""
+        """Files that this snapshot added or removed keep that status; older removals are left out; all others become EXISTING."""
         mine = self._folder.snapshot_id
         for manifest in members:
             for entry in self._folder.entries(table, manifest):
@@ -90,7 +90,7 @@ def _is_untyped(table: Table, spec_id: int) -> bool:
 
 
 def pack_from_the_end(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:
-    """Consecutive bins of at most ``target`` bytes, full ones last: the newest manifests get the bin with room."""
+    """Consecutive bins of at most ``target`` bytes, full ones last: the bin of the newest manifests is the one with free space."""
     bins: list[list[ManifestFile]] = []
     size = 0
     for manifest in reversed(manifests):

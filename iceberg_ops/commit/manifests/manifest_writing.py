@@ -1,4 +1,4 @@
-"""Writing the manifests and manifest lists of one operation, over all its attempts.
+"""Writes the manifests and manifest lists of one operation, for all its attempts.
 
 Names are Java's: ``<commit uuid>-m<n>.avro`` and ``snap-<snapshot id>-<attempt>-<commit uuid>.avro`` below the table's metadata
 folder. Every file written is remembered, so that those of losing attempts can be deleted. Entries of manifests written here are
@@ -26,8 +26,8 @@ ManifestKey = tuple[str, int, int | None, int | None]
 
 
 def manifest_key(manifest: ManifestFile) -> ManifestKey:
-    """What decides on a manifest's entries: its bytes, and the numbers they inherit. Inside a transaction one path is listed again
-    on each attempt, with the sequence number and row ids of that attempt: what was made of the entries before is wrong then."""
+    """The values that determine a manifest's entries: its bytes, and the numbers they inherit. Inside a transaction each attempt
+    lists the same path again, with its own sequence number and row ids: results cached for other numbers would be wrong."""
     return manifest.manifest_path, manifest.sequence_number, manifest.first_row_id, manifest.added_snapshot_id
 
 
@@ -43,7 +43,7 @@ class ManifestFolder:
         self._entries: dict[str, tuple[ManifestEntry, ...] | Rows] = {}
 
     def entries(self, table: Table, manifest: ManifestFile) -> Sequence[ManifestEntry]:
-        """All entries of a manifest, whether it is committed or was written here."""
+        """All entries of a manifest, whether it is committed or was written by this operation."""
         known = self._entries.get(manifest.manifest_path)
         if isinstance(known, Rows):
             return known.entries(self.snapshot_id)
@@ -53,7 +53,7 @@ class ManifestFolder:
         return manifest.manifest_path in self._entries
 
     def adopt(self, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> ManifestFile:
-        """A new manifest that someone else wrote for this snapshot; it is not among ``written``."""
+        """A new manifest that another process wrote for this snapshot; ``written`` does not contain it."""
         self._entries[manifest.manifest_path] = tuple(entries)
         return manifest
 
@@ -65,8 +65,8 @@ class ManifestFolder:
         entries: Iterable[ManifestEntry],
         told: Callable[[ManifestFile], object] = lambda _: None,
     ) -> list[ManifestFile]:
-        """Manifests of about ``commit.manifest.target-size-bytes`` that hold the entries in order; none for none. ``told`` gets
-        each once it is written."""
+        """Manifests of about ``commit.manifest.target-size-bytes`` that hold the entries in order; none if there are no entries.
+        ``told`` receives each manifest after it is written."""
         target = MANIFEST_TARGET_SIZE_BYTES.of(table.properties)
         done: list[ManifestFile] = []
         encoder, held = self.encoder(table.metadata, spec_id, content), list[ManifestEntry]()
@@ -90,7 +90,7 @@ class ManifestFolder:
         return self._finish(table, encoder, held)
 
     def write_encoded(self, table: Table, encoder: ManifestEncoder, rows: Rows) -> ManifestFile:
-        """A manifest that holds ``rows`` already."""
+        """A manifest whose ``rows`` are already encoded."""
         return self._finish(table, encoder, rows)
 
     def write_list(
@@ -138,12 +138,12 @@ class ManifestFolder:
 
 
 def existing(entry: ManifestEntry) -> ManifestEntry:
-    """The entry as it is carried into another manifest: numbers and snapshot id stay."""
+    """The entry as it is copied to another manifest: numbers and snapshot id stay."""
     return ManifestEntry(
         EntryStatus.EXISTING, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number, entry.data_file
     )
 
 
 def deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
-    """The entry as the snapshot that removes its file writes it."""
+    """The entry as written by the snapshot that removes its file."""
     return ManifestEntry(EntryStatus.DELETED, snapshot_id, entry.sequence_number, entry.file_sequence_number, entry.data_file)

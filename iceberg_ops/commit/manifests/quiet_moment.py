@@ -1,9 +1,10 @@
-"""When to swap so that others are not refused: right after a writer who deletes in a rhythm has committed.
+"""Chooses the moment of a swap so that others are not refused: right after the commit of a writer that deletes at regular
+intervals.
 
-A delete by position that was planned on files which a rewrite replaces meanwhile is refused (its rows stand elsewhere now), and
-most engines then fail the whole statement. A rewrite that carries deletes over can choose its moment: where deletes come in a
-rhythm of seconds, it waits for the next and swaps while its writer rests. This is a courtesy, not a guard: nothing is wrong without
-it, writers without a pause cannot be helped by it, and it never waits longer than two of their periods.
+A position delete that was planned on files which a rewrite replaces meanwhile is refused (its rows are in other files now), and
+most engines then fail the whole statement. A rewrite that carries deletes over can choose its moment: if deletes come every few
+seconds, it waits for the next one and swaps while the writer pauses. This is optional: results are correct without it, it does not
+help writers that never pause, and it never waits longer than two of their periods.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def wait_for_a_quiet_moment(
     now_ms: Callable[[], float] = lambda: time.time() * 1000,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Return as soon as a delete that was due has been committed, at once where none is due. The milliseconds waited.
+    """Return as soon as an expected delete has been committed, or at once if none is expected. Returns the milliseconds waited.
 
-    ``now_ms`` is only compared with snapshots' times; the wait is measured with ``clock``, in seconds, which nobody sets back."""
+    ``now_ms`` is only compared with snapshots' times. The wait is measured with ``clock``, in seconds, which is never set back."""
     begun = clock()
     try:
         times = _delete_times(catalog.load_table(table.identifier[1:]), branch)
@@ -52,7 +53,7 @@ def wait_for_a_quiet_moment(
             if (clock() - begun) * 1000 >= 2 * period:
                 break
     except RetryableError:
-        pass  # Whoever commits next has its own patience.
+        pass  # The commit that follows has its own retries.
     return round((clock() - begun) * 1000)
 
 

@@ -1,7 +1,8 @@
-"""What a commit takes out of a table, and how to tell whether an entry or a manifest is concerned.
+"""The files a commit removes from a table, and the test whether a manifest or an entry is affected.
 
-Files are named by value (their partition then says where to look), by path, by partition, or by a filter that must match all rows
-of a file or none. A file is known by its location's identity, a deletion vector by its place in its Puffin file. Spec: "Manifests"
+Files are named by value (whose partition shows where to search), by path, by partition, or by a filter that must match all rows of
+a file or none. A file is identified by its location's identity, a deletion vector by its offset in its Puffin file. Spec:
+"Manifests"
 (entries are removed by writing them as DELETED), "Deletion Vectors".
 """
 
@@ -30,7 +31,7 @@ FileKey = tuple[str, int | None]
 
 
 def file_key(file: DataFile, identity: Identity) -> FileKey:
-    """What tells two files apart: the location's identity and, for deletion vectors, the offset."""
+    """The identity of a file: the location's identity and, for deletion vectors, the offset."""
     if file.content is FileContent.DATA:
         return identity(file.file_path), None
     return identity(file.file_path), file.content_offset if file.is_deletion_vector else None
@@ -41,8 +42,8 @@ class Removals:
     """``files`` and ``deletes`` by value, ``paths`` of data files, whole ``partitions``, or rows ``matching`` a filter.
 
     ``must_exist``: a named file that is not live is an error (Java: failMissingDeletePaths). ``must_be_empty``: removing anything
-    is an error (Java: failAnyDelete). ``every_entry``: ``files`` name a file once for each of its live entries, because rows were
-    read of each; anything else is an error."""
+    is an error (Java: failAnyDelete). ``every_entry``: ``files`` name a file once for each of its live entries, because the rows of
+    each entry were read; any other number is an error."""
 
     files: tuple[DataFile, ...] = ()
     deletes: tuple[DataFile, ...] = ()
@@ -64,7 +65,7 @@ class Removals:
 
 
 class RowFilter:
-    """A filter over the rows of a table, asked about manifests and files. ``ALWAYS_FALSE`` concerns nothing."""
+    """A filter over the rows of a table, applied to manifests and files. ``ALWAYS_FALSE`` matches nothing."""
 
     def __init__(self, table: Table, expression: Expression, *, case_sensitive: bool = False) -> None:
         self.expression = expression
@@ -89,7 +90,7 @@ class RowFilter:
         return not self._never and self._left(file) == ALWAYS_TRUE
 
     def matches_all(self, file: DataFile) -> bool:
-        """Whether every row of the file is sure to match."""
+        """Whether every row of the file certainly matches."""
         if self._never:
             return False
         left = self._left(file)
@@ -102,7 +103,7 @@ class RowFilter:
         return self._filters.of(spec_id)
 
     def forbid_partial(self, file: DataFile) -> None:
-        """Prevents losing rows that do not match: a file leaves the table whole or not at all. Raises PartialMatchError."""
+        """Prevents losing rows that do not match: a file is removed as a whole or not at all. Raises PartialMatchError."""
         if not self.matches_all(file):
             raise PartialMatchError(
                 f"Cannot delete file where some, but not all, rows match filter: {file.file_path}; use a row-level delete",
@@ -113,7 +114,7 @@ class RowFilter:
 
 
 class PartitionPruning:
-    """Which manifests may hold files of given partitions, judged by their summaries."""
+    """Which manifests may hold files of given partitions, by their partition summaries."""
 
     def __init__(self, metadata: TableMetadata, files: Iterable[DataFile], extra: Iterable[PartitionKey] = ()) -> None:
         self._metadata = metadata
@@ -128,7 +129,7 @@ class PartitionPruning:
 
     @property
     def partitions(self) -> frozenset[PartitionKey]:
-        """All partitions asked for."""
+        """All given partitions."""
         return frozenset(key for keys in self._wanted.values() for key in keys)
 
     def may_hold(self, manifest: ManifestFile) -> bool:
@@ -147,7 +148,8 @@ class PartitionPruning:
 
 
 def _one_of_each_partition(files: Iterable[DataFile]) -> list[DataFile]:
-    """At least one: all where there are floats, of which Python takes some for equal that Iceberg does not."""
+    """At least one file per partition; all files if a value is a float: Python treats some floats as equal that Iceberg does
+    not."""
     found: list[DataFile] = []
     seen: set[tuple[int, tuple[Any, ...]]] = set()
     for f in files:
@@ -163,7 +165,7 @@ _Range = tuple[Any, bool, Any, Any]
 
 
 def _ranges(manifest: ManifestFile, partition_type: StructType) -> list[_Range | None]:
-    """Per field (order key, contains null, lowest, highest); None where the summary cannot be used."""
+    """Per field (order key, contains null, lowest, highest); None if the summary cannot be used."""
     found: list[_Range | None] = []
     for summary, f in zip(manifest.partitions or (), partition_type.fields, strict=False):
         if summary.lower_bound is None or summary.upper_bound is None:

@@ -1,7 +1,7 @@
-"""What a commit takes out of manifests, counted without making an entry of each.
+"""The entries a commit removes from manifests, counted without an object for each.
 
-Where a manifest is read as columns, the removed entries stay rows of it: their keys tell whether all named files were found, and
-the summary adds up columns. Entries are made only for who needs them (deletes to be dropped with their data, partition summaries).
+If a manifest is read as columns, the removed entries stay rows of it: their keys show whether all named files were found, and the
+summary adds up columns. Entry objects are created only where needed (deletes dropped with their data, partition summaries).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RemovedRows:
             yield location, partition_key(spec_id, partition)
 
     def of_each_partition(self) -> list[DataFile]:
-        """At least one of each partition."""
+        """At least one file of each partition."""
         return [e.data_file for e in self.columns.entries(first_of_partitions(self.columns, self.rows))]
 
 
@@ -61,7 +61,7 @@ class RemovedFiles:
     rows: tuple[RemovedRows, ...] = ()
     entries: tuple[ManifestEntry, ...] = ()
     entry_keys: tuple[FileKey, ...] = ()
-    """Of ``entries``, one each."""
+    """The keys of ``entries``, in their order."""
 
     @classmethod
     def together(cls, parts: Iterable[RemovedFiles]) -> RemovedFiles:
@@ -81,12 +81,12 @@ class RemovedFiles:
 
     @cached_property
     def files(self) -> list[DataFile]:
-        """All of them as values."""
+        """All removed files as values."""
         return [f for part in self.rows for f in part.files()] + [e.data_file for e in self.entries]
 
     @cached_property
     def places(self) -> frozenset[Place]:
-        """Where each of them was live. A file that goes from one partition may stay live in another."""
+        """Where each of them was live. A file that is removed from one partition may stay live in another."""
         single = zip(self.entry_keys, self.entries, strict=True)
         of_entries = ((key[0], partition_key(e.data_file.spec_id, e.data_file.partition)) for key, e in single)
         return frozenset(chain(of_entries, *(part.places() for part in self.rows)))
@@ -97,7 +97,7 @@ class RemovedFiles:
 
     @cached_property
     def duplicates(self) -> int:
-        """How many entries are of a file that another entry names as well."""
+        """The number of entries whose file another entry also names."""
         return len(self.keys) - len(set(self.keys))
 
 

@@ -1,11 +1,11 @@
-"""A snapshot in the making, over all attempts of one operation (Java: SnapshotProducer and MergingSnapshotProducer).
+"""A snapshot under construction, for all attempts of one operation (Java: SnapshotProducer and MergingSnapshotProducer).
 
-The snapshot's id is drawn once. Manifests of new files are written once and used by every attempt, because sequence numbers and row
-ids are inherited from the manifest list; only that list is rewritten each time. Everything else an attempt writes is kept by
-what it was made from (``manifest_filter``, ``manifest_merge``).
+The snapshot's id is chosen once. Manifests of new files are written once and used by every attempt, because sequence numbers and
+row ids are inherited from the manifest list; only that list is rewritten each time. All other files of an attempt are cached by
+their inputs (``manifest_filter``, ``manifest_merge``).
 
-Order of an attempt: take data files out of the branch's manifests; drop deletes that apply to nothing any more; take delete files
-out; leave out manifests without live files; merge; write the list.
+Order of an attempt: remove data files from the branch's manifests; drop deletes that no longer apply to any file; remove delete
+files; leave out manifests without live files; merge; write the list.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ENGINE = "iceberg-ops"
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file to add. ``sequence_number`` is an explicit data sequence number (an older one, for content that is older)."""
+    """A file to add. ``sequence_number`` is an explicit data sequence number (an older one, for older content)."""
 
     data_file: DataFile
     sequence_number: int | None = None
@@ -60,8 +60,8 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a commit does. ``operation`` None: what is added and removed decides. ``manifests`` of new data files are taken over as
-    they are. ``merge`` False leaves all manifests as they are."""
+    """The changes of a commit. ``operation`` None: derived from the added and removed files. ``manifests`` of new data files are
+    appended unchanged. ``merge`` False leaves all manifests unchanged."""
 
     operation: SnapshotOperation | None = None
     data: tuple[NewFile, ...] = ()
@@ -74,7 +74,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a snapshot goes and what it says of itself. ``staged``: it is added, but no branch moves (WAP)."""
+    """The branch of a snapshot and its summary. ``staged``: the snapshot is added, but no branch moves (WAP)."""
 
     branch: str
     action: str
@@ -106,13 +106,13 @@ class SnapshotDraft:
         return self.folder.snapshot_id
 
     def forbid_removed_branch(self, table: Table, branch: str) -> None:
-        """Prevents bringing back a branch that someone removed after the caller had seen it. Raises ValidationError."""
+        """Prevents bringing back a branch that was removed after the caller had seen it. Raises ValidationError."""
         if branch in self._refs and table.metadata.ref(branch) is None:
             raise ValidationError(f"Cannot commit to branch {branch} of table {table.name}: it was removed meanwhile")
 
     def _specs(self, table: Table, spec_ids: Iterable[int]) -> tuple[PartitionSpec | None, ...]:
-        """The partition specs of files to be committed. Prevents taking partition values for those of other columns, where a spec
-        was removed after the caller had seen it and its id was given to another. Raises ValidationError."""
+        """The partition specs of files to commit. Prevents reading partition values as those of other columns, if a spec was
+        removed after the caller had seen it and its id was assigned to another. Raises ValidationError."""
         found = {spec_id: table.metadata.specs_by_id.get(spec_id) for spec_id in sorted(set(spec_ids))}
         for spec_id, spec in found.items():
             if spec != self._callers_specs.get(spec_id, spec):
@@ -124,7 +124,7 @@ class SnapshotDraft:
         return tuple(found.values())
 
     def stage(self, table: Table, target: Target, changes: Changes) -> StagedCommit:
-        """One attempt at ``changes`` on the branch as it is now. Raises ValidationError, BadInputError."""
+        """One attempt at ``changes`` on the current branch. Raises ValidationError, BadInputError."""
         if self._version != table.metadata.format_version:
             for merge in self._merges.values():
                 merge.forget()
@@ -171,8 +171,8 @@ class SnapshotDraft:
         return [f.manifest for f in filtered if f.manifest.has_live_files or f.manifest.added_snapshot_id == self.snapshot_id]
 
     def _forbid_second_vectors(self, table: Table, kept: Sequence[ManifestFile], added: Sequence[NewFile]) -> None:
-        """Prevents two live deletion vectors for one data file, of which readers may take either: the new one must replace the
-        old."""
+        """Prevents two live deletion vectors for one data file, of which readers may take either: the new one must replace the old
+        one."""
         identity = identity_under(table.io)
         vectors = {identity(n.data_file.referenced_data_file or ""): n.data_file for n in added if n.data_file.is_deletion_vector}
         if not vectors:
@@ -204,7 +204,7 @@ class SnapshotDraft:
         return known[1]
 
     def _taken_over(self, table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-        """Manifests that others wrote; taken once per format version."""
+        """Manifests that others wrote; processed once per format version."""
         specs = self._specs(table, (m.partition_spec_id for m in manifests))
         key = (table.metadata.format_version, tuple(m.manifest_path for m in manifests), specs)
         if self._taken is None or self._taken[0] != key:
@@ -279,7 +279,7 @@ class SnapshotDraft:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The manifests of one attempt, newest first, and what had to go for them."""
+    """The manifests of one attempt, newest first, and the files it removed."""
 
     manifests: Sequence[ManifestFile]
     changes: Changes
@@ -302,8 +302,8 @@ def _parent(table: Table, target: Target) -> Snapshot | None:
 
 
 def _parent_stays(metadata: TableMetadata, target: Target, parent: Snapshot | None) -> list[TableRequirement]:
-    """Prevents a snapshot whose files are gone: what it builds on may expire as soon as no branch stands there any more. A commit
-    that moves its branch requires that anyway; one that makes a branch, or moves none, builds on a head that is not its own."""
+    """Prevents a snapshot whose files are deleted: its parent may expire as soon as no branch points to it. A commit that moves its
+    branch requires the parent anyway; one that creates a branch, or moves none, builds on a head that is not its own."""
     if parent is None:
         return []
     branch = target.branch if metadata.ref(target.branch) is not None else MAIN_BRANCH
@@ -312,12 +312,12 @@ def _parent_stays(metadata: TableMetadata, target: Target, parent: Snapshot | No
 
 
 def _specs_of(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> tuple[PartitionSpec, ...]:
-    """The manifests' partition specs, as far as the table has them."""
+    """The manifests' partition specs, if the table has them."""
     return tuple(metadata.specs_by_id[i] for i in sorted({m.partition_spec_id for m in manifests} & metadata.specs_by_id.keys()))
 
 
 def _oldest_data(kept: Sequence[ManifestFile], added: Sequence[NewFile], last_sequence_number: int) -> int:
-    """No data file that stays or comes has a lower data sequence number. Files that this commit adds at an older number count:
+    """No remaining or added data file has a lower data sequence number. Files that this commit adds with an older number count:
     equality deletes since then still apply to them."""
     numbers = [last_sequence_number]
     numbers += [m.min_sequence_number for m in kept if m.has_live_files and m.min_sequence_number != UNASSIGNED]
@@ -333,14 +333,14 @@ def _operation_of(changes: Changes, removed: RemovedFiles) -> SnapshotOperation:
 
 
 def _forbid_new_rows(counts: Mapping[str, str]) -> None:
-    """Prevents a rewrite that makes rows: a replace may have fewer rows than it replaces (deleted ones), never more."""
+    """Prevents a rewrite that creates rows: a replace may have fewer rows than before (deleted ones), never more."""
     added, replaced = int(counts.get(summary_keys.ADDED_RECORDS, 0)), int(counts.get(summary_keys.DELETED_RECORDS, 0))
     if added > replaced:
         raise ValidationError(f"Invalid REPLACE operation: {added} added records > {replaced} replaced records")
 
 
 def _forbid_unknown_transforms(table: Table, spec_id: int) -> None:
-    """Prevents files whose partition values nobody here can have computed (GEN-09)."""
+    """Prevents files whose partition values this package cannot have computed (GEN-09)."""
     spec = table.metadata.specs_by_id.get(spec_id)
     for f in spec.fields if spec is not None else ():
         if not f.transform.is_known:

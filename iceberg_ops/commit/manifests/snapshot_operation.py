@@ -1,4 +1,4 @@
-"""What the operations that make a snapshot share: their draft, and where the snapshot goes."""
+"""The shared fields of the operations that make a snapshot: their draft, and the branch of the snapshot."""
 
 from __future__ import annotations
 

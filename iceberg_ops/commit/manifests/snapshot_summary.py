@@ -1,7 +1,7 @@
 """The summary of a snapshot, key by key as Iceberg Java writes it (Java: SnapshotSummary, SnapshotProducer.summary).
 
-Data files and records are "deleted", everything else is "removed". A total is the parent's plus what was added minus what went;
-where the parent lacks a total it stays unknown, and without a parent it starts at 0 (SNAP-22/24).
+Data files and records are "deleted", everything else is "removed". A total is the parent's plus the added minus the removed ones.
+If the parent lacks a total it stays unknown; without a parent it starts at 0 (SNAP-22/24).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOTALS = (
 
 @dataclass(slots=True)
 class _Counts:
-    """What was added and what went, under the summary's own keys."""
+    """Added and removed counts, under the summary's own keys."""
 
     found: dict[str, int] = field(default_factory=dict)
 
@@ -72,9 +72,9 @@ def changes_summary(
     *,
     partition_limit: int = 0,
 ) -> dict[str, str]:
-    """The counters of one commit; per partition too where at most ``partition_limit`` partitions changed.
+    """The counters of one commit; also per partition if at most ``partition_limit`` partitions changed.
 
-    Every removed entry counts, also of a file that is live several times (Java counts the file once, and its totals no longer agree
+    Every removed entry counts, also of a file that is live several times (Java counts the file once, so its totals no longer agree
     with the manifests)."""
     counts, in_partitions = _Counts(), dict[PartitionKey, _Counts]()
     examples: dict[PartitionKey, DataFile] = {}

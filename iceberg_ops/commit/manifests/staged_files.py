@@ -1,7 +1,7 @@
-"""A commit of files that were written for it, of which none is left behind where it is known not to have happened.
+"""Commits files that were written for the commit, and leaves none of them behind if the commit is known not to have happened.
 
-The gate (``iceberg_ops.deletion``) deletes them: only if the table does not refer to them, and never after an unknown outcome. What
-stays is the orphan job's."""
+The gate (``iceberg_ops.deletion``) deletes them: only if the table does not refer to them, and never after an unknown outcome.
+Files that stay are left to the orphan job."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from iceberg_ops.table.table import Table
 
 OnCommit = Callable[[Committed], object]
 Check = Callable[[Collection[str]], None]
-"""Gets the locations of the staged files right before each swap, and raises where it must not be tried."""
+"""Receives the locations of the staged files right before each swap, and raises if the swap must not be tried."""
 
 
 def unchecked(staged: Collection[str]) -> None:
-    """For a commit whose files no lease needs to protect."""
+    """The check for a commit whose files need no lease."""
 
 
 def commit_staged(
@@ -32,9 +32,9 @@ def commit_staged(
     check: Check = unchecked,
     on_commit: OnCommit = lambda _: None,
 ) -> Committed:
-    """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. ``mark`` is
-    that of the run's own lease. ``on_commit`` gets the commit at once (see ``commit``), before unused files are deleted: an
-    interrupt of what follows does not hide it. Raises what ``commit`` and ``check`` raise."""
+    """Commit ``operation``. The files at ``staged`` are deleted if it is refused, or if an earlier run with its key has won.
+    ``mark`` is that of the run's own lease. ``on_commit`` receives the commit at once (see ``commit``), before unused files are
+    deleted: a later interrupt does not hide it. Raises the errors of ``commit`` and ``check``."""
     try:
         committed = commit(catalog, table, operation, before_swap=lambda: check(staged), on_commit=on_commit)
     except BaseException as e:
@@ -54,6 +54,6 @@ def discard(
     after: BaseException | None = None,
     seen: Table | None = None,
 ) -> Deletion:
-    """Delete files written for a commit that did not happen, as ``discard_staged`` does; ``table`` is as it was before they were
-    written, ``seen`` as it was seen last."""
+    """Delete files written for a commit that did not happen, as ``discard_staged`` does; ``table`` is the table before they were
+    written, ``seen`` the table as last seen."""
     return discard_staged(table, lambda: catalog.load_table(table.identifier[1:]), staged, mark=mark, after=after, seen=seen)

@@ -1,7 +1,7 @@
 """The operations: one value for each way to change a table.
 
-Each says what to add and remove, is validated against what others did, and is staged as requirements and updates. Nothing here
-swaps a pointer: ``commit.loop.committer`` does.
+Each operation says what to add and remove, is validated against concurrent commits, and is staged as requirements and updates.
+Nothing here swaps a pointer: ``commit.loop.committer`` does.
 
     commit(catalog, table, AppendFiles(added=data_files, run_key="2026-07-01"))
 """

@@ -1,5 +1,5 @@
-"""Adding data files (Java: FastAppend and MergeAppend). No rows of others can make an append wrong, so only columns are validated;
-but files that somebody else can add as well (an import) may be there already."""
+"""Adds data files (Java: FastAppend and MergeAppend). Concurrent changes of rows cannot make an append wrong, so only columns are
+validated; but files that another writer can also add (an import) may already be in the table."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class AppendFiles(SnapshotOperationFields):
-    """Append ``added``, and the files of ``manifests``, which are taken over as they are (``appended_manifests``). ``merge`` False
-    writes one more manifest and leaves the others alone (fast, but manifests pile up)."""
+    """Append ``added``, and the files of ``manifests``, which are added unchanged (``appended_manifests``). ``merge`` False
+    writes one more manifest and does not change the others (fast, but the number of manifests grows)."""
 
     added: tuple[DataFile, ...] = ()
     manifests: tuple[ManifestFile, ...] = ()

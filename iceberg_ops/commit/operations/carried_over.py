@@ -1,4 +1,5 @@
-"""What a committed rewrite gives back, with the deletes that it carried over (``carry_over``). Apart, because it loads no Arrow."""
+"""The result of a committed rewrite, with the deletes that it carried over (``carry_over``). A separate module, because it does not
+load Arrow."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from iceberg_ops.spec.content_files import DataFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedOver:
-    """A committed rewrite and the deletes that were carried over, in ``rounds`` rounds (0: nothing had come meanwhile).
+    """A committed rewrite and the deletes that were carried over, in ``rounds`` rounds (0: there were no concurrent deletes).
 
-    ``rows`` goes from new data file to how many of its rows these delete; ``deletes`` are the files they were written to."""
+    ``rows`` maps each new data file to the number of its rows that these delete; ``deletes`` are the files they were written to."""
 
     committed: Committed
     rounds: int = 0

@@ -1,12 +1,12 @@
-"""Saving a rewrite from deletes that came meanwhile: they are carried over to the new files and committed with them.
+"""Saves a rewrite from concurrent deletes: they are carried over to the new files and committed with them.
 
-While files are rewritten, others delete rows of the old ones. Iceberg Java then throws the rewrite away. Here, as long as it is
-known where each row went (``RowMap``), the positions that are deleted *now* and were still copied are translated and written as
-deletes for the new files; the same commit adds both. Equality deletes need nothing: the new files keep the data sequence number
-they were read at. What comes between writing the deletes and the swap is found by the committer's own check, and the round begins
-again.
+While files are rewritten, others delete rows of the old ones. Iceberg Java then discards the rewrite. Here, as long as the new
+place of each row is known (``RowMap``), the positions that are deleted *now* and were still copied are translated and written as
+deletes for the new files; the same commit adds both. Equality deletes need no translation: the new files keep the data sequence
+number at which they were read. Deletes between the translation and the swap are found by the committer's own check, and then the
+next round starts.
 
-The rule upheld: a row is in the table afterwards exactly if it is live in the old files at the moment of the swap.
+The rule: a row is in the table afterwards exactly if it is live in the old files at the moment of the swap.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ MOST_ROUNDS = 50
 
 @dataclass(frozen=True, eq=False)
 class RowMap:
-    """Where the rows of some rewritten files went.
+    """The new places of the rows of some rewritten files.
 
     ``inputs`` are the old files in the order they were read, each with the positions that were *not* copied (ascending);
-    ``outputs`` the new files in the order they were written. ``order``, where rows did not keep theirs: the new place of each
-    copied row, counted over all outputs, in the order the rows were read. Raises VerificationError where the counts do not agree.
+    ``outputs`` are the new files in the order they were written. ``order``, if the order of rows changed: the new place of each
+    copied row, counted over all outputs, in the order the rows were read. Raises VerificationError if the counts do not agree.
     """
 
     inputs: Sequence[tuple[DataFile, Positions]]
@@ -84,8 +84,8 @@ class RowMap:
 
 
 MapsOf = Callable[[Collection[str]], Sequence[RowMap]]
-"""Maps that hold all of the old files at these locations. Raises ValidationError that names (``file_paths``) those whose rows can
-not be followed."""
+"""Maps that hold all of the old files at these locations. Raises ValidationError that names (``file_paths``) the files whose rows
+cannot be followed."""
 
 
 def commit_carrying_over(
@@ -98,12 +98,12 @@ def commit_carrying_over(
     mark: str = "",
     committer: Callable[[Catalog, Table, RewriteFiles], Committed] = commit,
 ) -> CarriedOver:
-    """Commit a rewrite, carrying over what was deleted from the replaced files meanwhile.
+    """Commit a rewrite, and carry over the deletes that were committed against the replaced files meanwhile.
 
     ``operation.data_sequence_number`` must be the starting snapshot's, so that equality deletes stay valid. ``operation_id`` is in
-    the names of the delete files and must be this call's own; ``mark`` is that of the run's own lease. Raises what ``commit`` and
-    ``maps_of`` raise; every other conflict than deletes that can be carried over is one still. Files it wrote are gone then, unless
-    the outcome is unknown."""
+    the names of the delete files and must be unique to this call; ``mark`` is that of the run's own lease. Raises the errors of
+    ``commit`` and ``maps_of``; every conflict except deletes that can be carried over is raised as well. The files it wrote are
+    then deleted, unless the outcome is unknown."""
     operation = replace(operation, removed_deletes=_not_taken_along(operation, table))
     deletes = _Deletes(table, operation.removed_data)
     rows: Mapping[str, int] = {}
@@ -131,10 +131,10 @@ def commit_carrying_over(
 
 
 class _Deletes:
-    """What one commit knows of the deletes of the files it replaces. Delete files do not change, so each is read once over all
-    rounds, and of each only what concerns replaced files is kept.
+    """The deletes that one commit knows for the files it replaces. Delete files do not change, so each is read once in all rounds,
+    and only its part that affects replaced files is kept.
 
-    ``hit`` are the old files that deletes came for."""
+    ``hit`` are the old files with new deletes."""
 
     def __init__(self, table: Table, replaced: Sequence[DataFile]) -> None:
         self.hit: set[str] = set()
@@ -143,11 +143,11 @@ class _Deletes:
         self._read: dict[tuple[str, int | None], dict[str, Positions]] = {}
 
     def replaced(self, file_paths: Iterable[str]) -> set[str]:
-        """Those that are files of ours."""
+        """Those that are files of this commit."""
         return {path for path in file_paths if self._identity(path) in self._replaced}
 
     def positions(self, deletes: Sequence[DeleteFile], file_path: str) -> Positions:
-        """As ``deleted_positions``."""
+        """The same as ``deleted_positions``."""
         vectors = [d for d in deletes if d.is_deletion_vector]
         if len(vectors) > 1:
             return deleted_positions(self._io, vectors, file_path)
@@ -170,7 +170,7 @@ class _Deletes:
 def _carried(
     now: Table, operation: RewriteFiles, maps: Sequence[RowMap], deletes: _Deletes, operation_id: str
 ) -> tuple[RewriteFiles, dict[str, int]]:
-    """The operation as it is on the table now: with deletes for all that is deleted now, and nothing before now to validate."""
+    """The operation on the current table: with deletes for everything that is deleted now, and with now as its starting point."""
     head = base_of(now.metadata, operation.branch)
     deleted = dict(_deleted_now(now, operation.branch, [file for m in maps for file, _ in m.inputs], deletes))
     outputs = {f.file_path: f for m in maps for f in m.outputs}
@@ -214,8 +214,8 @@ def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Del
 
 
 def _hit_until(now: Table, operation: RewriteFiles, callers: Table) -> tuple[str, ...]:
-    """Old files that deletes came for until ``now``, which is later than the state that the committer refused: whatever came in
-    between is not looked at again, because from here on the operation starts at ``now``. Raises every other conflict."""
+    """Old files with new deletes until ``now``, which is later than the state that the committer refused. Commits in between are
+    not validated again, because the operation then starts at ``now``. Raises every other conflict."""
     try:
         operation = replace(operation, carried_deletes=())
         operation.validate(now, History(now, operation.branch, operation.starting_snapshot_id, callers=callers.metadata))
@@ -227,8 +227,8 @@ def _hit_until(now: Table, operation: RewriteFiles, callers: Table) -> tuple[str
 
 
 def _is_carriable(conflict: ValidationError, operation: RewriteFiles) -> bool:
-    """Whether the conflict is one of new position deletes for replaced files, or of deletes that were carried over in the format of
-    a table that was upgraded since."""
+    """Whether the conflict is about new position deletes for replaced files, or about carried-over deletes in the format of a table
+    that has been upgraded since."""
     if not conflict.file_paths or operation.data_sequence_number is None:
         return False
     carried = {f.file_path for f in operation.carried_deletes}
@@ -236,7 +236,7 @@ def _is_carriable(conflict: ValidationError, operation: RewriteFiles) -> bool:
 
 
 def _not_taken_along(operation: RewriteFiles, table: Table) -> tuple[DataFile, ...]:
-    """Removed delete files but for those of replaced data files: these go with the data file, in whatever form they are by then."""
+    """Removed delete files except those of replaced data files: these are removed with the data file, in whatever form they are."""
     identity = identity_under(table.io)
     replaced = {identity(f.file_path) for f in operation.removed_data}
     return tuple(f for f in operation.removed_deletes if not ((path := scoped_path(f)) and identity(path) in replaced))

@@ -1,12 +1,12 @@
-"""Applying one snapshot's changes to a branch again (Java: CherryPickOperation), and publishing a staged one (WAP).
+"""Applies one snapshot's changes to a branch again (Java: CherryPickOperation), and publishes a staged one (WAP).
 
-An append is re-applied; so is a dynamic partition overwrite, as long as nobody added files to its partitions since its parent;
-any other snapshot only if the branch can be fast-forwarded to it. Nothing is applied twice: neither a snapshot that is an ancestor
-already, nor one that was picked, nor a WAP id that was published.
+An append is re-applied; so is a dynamic partition overwrite, as long as nobody added files to its partitions since its parent.
+Any other snapshot is picked only if the branch can be fast-forwarded to it. Nothing is applied twice: not a snapshot that is
+already an ancestor, not one that was picked, not a WAP id that was published.
 
-The picked snapshot must still be in the table when the commit takes effect: were it expired between reading it and the swap, its
-files would be deleted as unreachable. No requirement of the catalog says that, so the commit sets a tag to it and removes that tag
-again, which is refused where the snapshot is not known.
+The picked snapshot must still be in the table when the commit takes effect: if it expired between reading it and the swap, its
+files would be deleted as unreachable. The catalog has no requirement for this, so the commit sets a tag to the snapshot and removes
+that tag again; the catalog refuses this if the snapshot is not in the table.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class CherryPick(SnapshotOperationFields):
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_to: bool) -> None:
     """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException). A copy that was picked to
-    another branch counts as what it is a copy of (Java takes it for a change of its own), and so does a file that was imported
-    into both branches. ``is_moved_to``: the branch goes on to the snapshot itself, and no file is added again."""
+    another branch counts as its original (Java treats it as a separate change), and so does a file that was imported into both
+    branches. ``is_moved_to``: the branch is fast-forwarded to the snapshot itself, and no file is added again."""
     metadata, head, origins = table.metadata, base_of(table.metadata, branch), Origins(table)
     published = Publication(origins.of(picked), wap_ids_of(picked))
     name, first, oldest = str(picked.snapshot_id), head, oldest_origin(metadata, picked)
@@ -158,9 +158,9 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_t
 
 
 def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
-    """The same where neither the history nor the ledger shows it: a folder was imported into both branches, another engine expired
+    """The same if neither the history nor the ledger shows it: a folder was imported into both branches, or another engine expired
     a snapshot in the middle of the history, or made a copy of a copy that has expired. Files of other snapshots of the WAP id count
-    as well. Manifests that these had from before are not read: a file that one of them lists is there twice already."""
+    as well. Manifests that these inherited are not read: a file in one of them is there twice already."""
     same = [s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s)]
     known = set[str].intersection(*(_had_before(table, s) for s in same))
     added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
@@ -169,7 +169,7 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
     for manifest in manifests_of(table, base_of(table.metadata, branch)) if wanted else ():
         if manifest.content is not ManifestContent.DATA or manifest.manifest_path in known:
             continue
-        if manifest.partition_spec_id in specs and not pruning.may_hold(manifest):  # by another spec a file has another partition
+        if manifest.partition_spec_id in specs and not pruning.may_hold(manifest):  # another spec gives a file another partition
             continue
         for entry in entries_of(table, manifest, live_only=True):
             path = entry.data_file.file_path
@@ -185,8 +185,8 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
 
 
 def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
-    """The same for the part of the history before ``first`` that has expired: the ledger remembers its publications. One that came
-    later than ``first`` is none of that part: the branch was rolled back past it."""
+    """The same for the part of the history before ``first`` that has expired: the ledger remembers its publications. One that is
+    later than ``first`` does not belong to that part: the branch was rolled back past it."""
 
     def counts(entry: str) -> bool:
         by = publisher(table.metadata, entry)
@@ -199,7 +199,7 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
                 f"{entry.partition('@')[0]}, which has expired or lies before a snapshot that has",
                 snapshot_id=picked.snapshot_id,
             )
-    # The branch may have come of the one where it was published: made from it, moved to it, or renamed.
+    # The branch may come from the one where it was published: created from it, moved to it, or renamed.
     elsewhere = entries_whose_name(table, published.has)
     if entry := min(filter(counts, elsewhere.values()), default=""):
         raise NotPublishableError(
@@ -211,7 +211,7 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
 
 
 def no_former_columns(table: Table, picked: Snapshot) -> None:
-    """Prevents publishing files that no reader of the table can read: another engine has replaced the table since
+    """Prevents publishing files that no reader of the table can read, because another engine has replaced the table since
     (``schema_conflicts``)."""
     metadata, written = table.metadata, table.metadata.schema_of(picked)
     if written.struct == metadata.schema.struct:
@@ -228,7 +228,7 @@ def no_former_columns(table: Table, picked: Snapshot) -> None:
 
 
 def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:
-    """Prevents a picked partition overwrite from losing rows that came to its partitions since its parent."""
+    """Prevents a picked partition overwrite from losing rows that were added to its partitions since its parent."""
     partitions = {partition_key(f.spec_id, f.partition) for f in _data_of(table, picked, EntryStatus.ADDED)}
     history = History(table, branch, picked.parent_snapshot_id, callers=table.metadata)
     for snapshot, entry in history.added_data(ADDS_DATA, lambda m: True):
@@ -248,7 +248,7 @@ def _replaces_partitions(snapshot: Snapshot) -> bool:
 
 
 def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
-    """Locations of the manifests that the snapshot took over as they were."""
+    """Locations of the manifests that the snapshot inherited unchanged."""
     mine = snapshot.snapshot_id
     return {m.manifest_path for m in manifests_of(table, snapshot) if m.added_snapshot_id not in (None, mine)}
 

@@ -1,7 +1,7 @@
-"""Removing whole data files, by value, by path or by filter (Java: DeleteFiles, StreamingDelete).
+"""Removes whole data files, by value, by path or by filter (Java: DeleteFiles, StreamingDelete).
 
-A filter removes files whose rows all match and leaves those of which none can; a file of which only some rows may match is refused
-with the advice to use a row-level job. Deleting rows is right whatever others do, so only existence is checked.
+A filter removes files whose rows all match and keeps those without a match. A file of which only some rows may match is refused
+with the advice to use a row-level job. Deleting rows is correct whatever others commit, so only existence is checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Removing snapshots, and refs past their time, from a table's metadata (Java: RemoveSnapshots).
+"""Removes expired snapshots and refs from a table's metadata (Java: RemoveSnapshots).
 
-Which go is decided again on every attempt (``retention``), leases included. Run keys of removed snapshots enter the ledger. Files
-are not deleted here: that is ``expiry``, after the swap. The commit requires that all it was decided on is as it was
-seen (``AssertRetention``): a snapshot that came meanwhile may need a schema or partition spec that is about to go, and garbage
-collection may have been switched off.
+Every attempt decides again which ones are removed (``retention``), leases included. Run keys of removed snapshots enter the ledger.
+Files are not deleted here: ``expiry`` does that after the swap. The commit requires that everything it was decided on is unchanged
+(``AssertRetention``): a concurrent snapshot may need a schema or partition spec that is about to be removed, and garbage collection
+may have been switched off.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class ExpiryDraft:
-    """The ``Prepared`` of an expiry: ledger files it wrote."""
+    """The ``Prepared`` of an expiry: the ledger files it wrote."""
 
     ledger: Ledger = field(default_factory=Ledger)
 
@@ -66,7 +66,7 @@ class ExpireSnapshots(MetadataOperation):
         return ExpiryDraft()
 
     def decided(self, table: Table) -> Expired:
-        """Which snapshots and refs go, and why the others stay, on the table as it is now. Raises ValidationError where gc.enabled
+        """Which snapshots and refs of the current table are removed, and why the others stay. Raises ValidationError if gc.enabled
         is false."""
         if not GC_ENABLED.of(table.properties):
             raise GcDisabledError("Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)")
@@ -81,7 +81,7 @@ class ExpireSnapshots(MetadataOperation):
         )
 
     def removals(self, table: Table, decided: Expired | None = None) -> tuple[TableUpdate, ...]:
-        """What leaves the metadata; nothing is written. ``decided`` None: as ``decided`` says now. Raises as it does."""
+        """The removals from the metadata; nothing is written. ``decided`` None: the result of ``decided``, with the same errors."""
         gone = self.decided(table) if decided is None else decided
         updates: list[TableUpdate] = [RemoveSnapshotRef(name) for name in gone.refs]
         if gone.snapshot_ids:
@@ -116,8 +116,8 @@ def _requirements(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
 
 
 def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
-    """Removal of schemas and partition specs that only snapshots in ``gone`` use. Manifest lists are read only where specs or
-    schemas can go."""
+    """Removal of schemas and partition specs that only snapshots in ``gone`` use. Manifest lists are read only if specs or schemas
+    can be removed."""
     metadata = table.metadata
     kept = [s for s in metadata.snapshots if s.snapshot_id not in gone]
     schemas = {metadata.current_schema_id, *(s.schema_id for s in kept if s.schema_id is not None)}
@@ -139,8 +139,8 @@ def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
 
 
 def _needed_fields(table: Table, spec_ids: set[int], manifests: Iterable[tuple[ManifestFile, Snapshot]]) -> set[int]:
-    """Ids of fields whose types readers need, in whatever schema they are: what equality deletes compare, and the sources of
-    partition fields and sort orders. Each may have been dropped from the table since."""
+    """Ids of fields whose types readers need, in whatever schema they are: columns that equality deletes compare, and the sources
+    of partition fields and sort orders. Each of them may have been dropped from the table since."""
     metadata = table.metadata
     found = {i for o in metadata.sort_orders for f in o.fields for i in f.source_ids}
     found |= {i for s in spec_ids & metadata.specs_by_id.keys() for f in metadata.specs_by_id[s].fields for i in f.source_ids}
@@ -163,9 +163,9 @@ def _schemas_with(metadata: TableMetadata, kept: set[int], field_ids: set[int]) 
 
 
 def _schemas_of_old_types(metadata: TableMetadata, spec_ids: set[int]) -> set[int]:
-    """Schemas in which the source of a partition field has another type than now, or than it had last: only they show that a
-    promotion may have moved rows, and they read partition values of a table that another engine has replaced. And those that show
-    that there was no promotion, where a later upsert or scan could not rule it out without them."""
+    """Schemas in which the source of a partition field has another type than now, or than it had last. Only they show that a
+    promotion may have moved rows, and they are needed to read partition values of a table that another engine has replaced.
+    Included are schemas without which a later upsert or scan could not exclude a promotion."""
     now = metadata.all_fields_by_id
     specs = [metadata.specs_by_id[i] for i in spec_ids & metadata.specs_by_id.keys()]
     sources = {i for spec in specs for f in spec.fields for i in f.source_ids} & now.keys()

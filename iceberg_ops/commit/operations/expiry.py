@@ -1,9 +1,9 @@
-"""Expiry as a whole: note the intent, swap, delete the files, take the note away; and finish what a crash left half done.
+"""A complete expiry: write a note, swap, delete the files, delete the note; and finish what a crash left half done.
 
-Before the swap a note names the snapshots that may go, with all that is needed to find their files once the metadata has forgotten
-them. After it, the table is loaded afresh, the files that only the removed snapshots reached are found, and the gate
-(``iceberg_ops.deletion``) deletes them. A run that dies in between leaves the note: the next one finishes it. What the gate keeps
-(a job holds a lease on a snapshot that is gone) keeps the note as well, so that the next expiry takes it up."""
+Before the swap a note names the snapshots that may be removed, with everything needed to find their files after the metadata no
+longer has them. After the swap the table is loaded again, the files that only the removed snapshots reached are found, and the gate
+(``iceberg_ops.deletion``) deletes them. A run that dies in between leaves the note: the next run finishes it. If the gate keeps
+files (a job holds a lease on a removed snapshot), the note stays as well, so that the next expiry deletes them."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ Cleanup = Literal["all", "metadata-only", "none"]
 
 
 OnClean = Callable[[UnreachedFiles, Deletion], object]
-"""Gets the files that an interrupted expiry had left, and what became of them."""
+"""Receives the files that an interrupted expiry had left, and the result of their deletion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """How many expirations of earlier runs were finished, and the notes of those that cannot be."""
+    """The number of earlier runs that were finished, and the notes of those that cannot be."""
 
     finished: int = 0
     kept: tuple[KeptFile, ...] = ()
@@ -73,8 +73,8 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryResult:
-    """``files`` are those that only expired snapshots reached; ``deletion`` says what became of them (nothing where ``clean`` was
-    none). ``resumed`` is what became of earlier runs that had died."""
+    """``files`` are those that only expired snapshots reached; ``deletion`` is the result of their deletion (empty if ``clean`` was
+    none). ``resumed`` is the result for earlier runs that had died."""
 
     committed: Committed
     files: UnreachedFiles
@@ -92,13 +92,12 @@ def expire(
     on_commit: Callable[[Committed], object] = lambda _: None,
     on_resumed: OnClean = lambda *_: None,
 ) -> ExpiryResult:
-    """Expire, and delete with ``delete``. ``on_commit`` gets the commit before a file is deleted, which may fail still, and
-    ``on_resumed`` what was deleted for earlier runs, before the commit.
+    """Expire, and delete with ``delete``. ``on_commit`` receives the commit before any file is deleted, because deletion may still
+    fail; ``on_resumed`` receives the deletions for earlier runs, before the commit.
 
-    Raises what ``commit`` raises; CorruptTableError where it cannot be told which files may go, because a retained snapshot is
-    damaged (then none is deleted). Damaged files of expired snapshots are among those that are kept. Once something has expired, an
-    interrupt, a store that does not answer and a table that was renamed, dropped or swapped are an IncompleteError: the next expiry
-    deletes the files."""
+    Raises the errors of ``commit``, and CorruptTableError if a damaged retained snapshot hides which files may be deleted (then
+    none is deleted). Damaged files of expired snapshots are kept and reported. After the commit, an interrupt, a store that does
+    not answer and a table that was renamed, dropped or swapped become an IncompleteError: the next expiry deletes the files."""
     resumed = resume_expiry(catalog, table, delete=delete, on_clean=on_resumed) if clean == "all" else Resumed()
     before = _reloaded(catalog, table)
     note = write_intent(before, operation)
@@ -115,7 +114,7 @@ def expire(
 
 @contextmanager
 def _incomplete_once_expired(before: Table, committed: Committed) -> Iterator[None]:
-    """Prevents that what comes after the commit says that nothing was changed."""
+    """Prevents that an error after the commit says that nothing was changed."""
     if committed.already_committed or committed.table is before:
         yield
         return
@@ -130,7 +129,7 @@ def _incomplete_once_expired(before: Table, committed: Committed) -> Iterator[No
 def _cleaned(
     catalog: Catalog, before: Table, committed: Committed, clean: Cleanup, delete: Delete, note: str | None, resumed: Resumed
 ) -> ExpiryResult:
-    """Delete what only the expired snapshots reached, and take the ``note`` away when all of it is gone."""
+    """Delete the files that only the expired snapshots reached, and the ``note`` after all of them are deleted."""
     after = _reloaded(catalog, committed.table)
     gone = [s for s in before.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
     statistics = [path for _, path in _statistics_of(before, {s.snapshot_id for s in gone})]
@@ -144,8 +143,8 @@ def _cleaned(
 
 
 def _outlived_ledgers(before: Table, after: Table) -> list[str]:
-    """Ledger files of the table that its metadata names no more. One outside its folders may be another table's, of which this is a
-    copy."""
+    """Ledger files of the table that its metadata no longer names. A file outside the table's folders may belong to another table,
+    of which this table is a copy."""
     identity = identity_under(after.io)
     own = [folder_identity(identity, folder) for folder in (*folders_of(before), *folders_of(after), *former_folders(after))]
     gone = set(ledger_files(before.metadata)) - set(ledger_files(after.metadata))
@@ -153,16 +152,16 @@ def _outlived_ledgers(before: Table, after: Table) -> list[str]:
 
 
 def _reloaded(catalog: Catalog, table: Table) -> Table:
-    """The table as it is now; ``table`` itself where the catalog's answer is older (a cache, a replica): what that lacks has not
-    expired, and the gate would believe it. Raises ValidationError where another table has its name."""
+    """The current table; ``table`` itself if the catalog's answer is older (a cache, a replica): snapshots missing in an older
+    answer have not expired, but the gate would believe so. Raises ValidationError if another table has its name."""
     now = catalog.load_table(table.identifier[1:])
     check_same_table(table, now)
     return table if is_older(now, table) else now
 
 
 def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
-    """Note which snapshots are about to go; None where none is. A snapshot that an attempt adds to them later is left to
-    orphans."""
+    """Write a note of the snapshots that are about to be removed; None if there are none. If a later attempt removes one more, its
+    files are left to orphan removal."""
     ids = {i for update in operation.removals(table) if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids}
     if not ids:
         return None
@@ -186,12 +185,12 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
 def resume_expiry(
     catalog: Catalog, table: Table, *, now_ms: int | None = None, delete: Delete = in_bulk, on_clean: OnClean = lambda *_: None
 ) -> Resumed:
-    """Delete what expired snapshots of earlier runs left behind; ``on_clean`` gets what became of the files of each run. A note
-    stays while a retained snapshot is damaged, so that it cannot be told which files may go: that snapshot may be about to expire.
-    Nothing is deleted on account of a damaged note, which stays as well.
+    """Delete the files that expired snapshots of earlier runs left behind; ``on_clean`` receives the result for each run. A note
+    stays while a damaged retained snapshot hides which files may be deleted: that snapshot may be about to expire. A damaged note
+    causes no deletion, and stays as well.
 
-    A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away. One that
-    is later than the catalog's answer waits for the next run. One of another table in the same place is that table's to finish."""
+    A note whose snapshots are all still there belongs to a run that has not swapped yet; it is deleted after a day. A note that is
+    later than the catalog's answer waits for the next run. A note of another table in the same place is left to that table."""
     finished, kept, after = 0, list[KeptFile](), table
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     notes = [info.location for info in noted(table, FOLDER)]
@@ -219,7 +218,7 @@ def resume_expiry(
 
 
 def _delete(after: Table, reload: Reload, files: UnreachedFiles, clean: Cleanup, delete: Delete) -> Deletion:
-    """Content first. While any of it stays, what leads to it stays too: only through that it is found again."""
+    """Content first. While any of it stays, the files that lead to it stay too: only through them it is found again."""
     phases = {"all": (files.content, files.metadata), "metadata-only": (files.metadata,), "none": ()}
     done = NOTHING
     for phase in phases[clean]:
@@ -230,7 +229,8 @@ def _delete(after: Table, reload: Reload, files: UnreachedFiles, clean: Cleanup,
 
 
 def _is_later(note: ExpiryNote, table: Table) -> bool:
-    """Prevents taking snapshots for expired that ``table`` has not got yet: it is older than what the note's writer saw."""
+    """Prevents treating snapshots as expired that ``table`` does not have yet: it is older than the state that the note's writer
+    saw."""
     known = table.metadata
     return note.last_updated_ms > known.last_updated_ms or note.last_sequence_number > known.last_sequence_number
 

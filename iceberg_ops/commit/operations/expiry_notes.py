@@ -1,9 +1,9 @@
-"""The note that an expiry writes before its swap, so that a run that died after it can be finished.
+"""The note that an expiry writes before its swap, so that a later run can finish it if it dies.
 
-It names the snapshots that may go, with what is needed to find their files once the metadata has forgotten them. A note is either
-read whole or not believed at all: files are deleted on its account. A copy of the table may have the note in its folder, or find it
-in the original's: the snapshots that it lacks are the original's. So the note also says where its table lies, and what its history
-is (``table.same_table``).
+It names the snapshots that may be removed, with everything needed to find their files after the metadata no longer has them. A note
+is used only if all of it is valid, because it leads to the deletion of files. A copy of the table may have the note in its folder,
+or find it in the original's folder: the snapshots that the copy lacks belong to the original. So the note also records its table's
+location and history (``table.same_table``).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _WHAT = "expiry note"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryNote:
-    """``metadata_location``, ``last_updated_ms`` and ``last_sequence_number`` are those of the table that the note's writer saw.
-    ``table_location`` and ``metadata_log`` (pairs of a location and a time) as well; notes of earlier releases have none.
-    ``statistics`` are pairs of a snapshot id and a location. Of a snapshot only what leads to its files is known."""
+    """``metadata_location``, ``last_updated_ms`` and ``last_sequence_number`` are those of the table that the note's writer saw,
+    and so are ``table_location`` and ``metadata_log`` (pairs of a location and a time); notes of earlier releases lack these two.
+    ``statistics`` are pairs of a snapshot id and a location. A snapshot has only the fields that lead to its files."""
 
     created_at_ms: int
     table_uuid: str
@@ -41,8 +41,8 @@ class ExpiryNote:
     metadata_log: tuple[tuple[str, int], ...] = ()
 
     def is_of(self, table: Table) -> bool:
-        """Whether it is the table's own. Another table may share the location: a rename keeps it. A note that does not say where
-        its table lies is believed where the metadata log has what its writer saw."""
+        """Whether the note belongs to the table. Another table may share the location: a rename keeps it. A note without a table
+        location is accepted if the metadata log contains the file that its writer saw."""
         if not (self.table_uuid and table.metadata.table_uuid):
             return logged(table, self.metadata_location, self.last_updated_ms)
         return difference_of_traces(self._trace, trace_of(table), table.io) is None
@@ -83,13 +83,13 @@ class ExpiryNote:
 
 
 def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
-    """None where the note is gone. Raises CorruptTableError where it is damaged."""
+    """None if the note is gone. Raises CorruptTableError if it is damaged."""
     if not io.exists(location):
         return None
     with named_failures(location, _WHAT):
         try:
             data = io.read(location)
-        except FileNotFoundError:  # Another expiry has finished it just now.
+        except FileNotFoundError:  # Another expiry has just finished it.
             return None
     try:
         note = JsonObject(parse_json(data, _WHAT), _WHAT)
@@ -97,7 +97,7 @@ def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
         return ExpiryNote(
             created_at_ms=note.get("created-at-ms", as_long),
             table_uuid=note.get("table-uuid", as_text),
-            # Notes of earlier releases say only when their snapshots were made.
+            # Notes of earlier releases have only the times of their snapshots.
             metadata_location=note.maybe("metadata-location", as_text) or "",
             last_updated_ms=_or(note.maybe("last-updated-ms", as_long), max((s.timestamp_ms for s in snapshots), default=0)),
             last_sequence_number=_or(note.maybe("last-sequence-number", as_long), 0),

@@ -1,10 +1,10 @@
 """Operations that change a table's metadata and none of its files (Java: UpdateProperties, UpdateSchema, UpdatePartitionSpec,
 ReplaceSortOrder, UpdateLocation, UpdateStatistics).
 
-Each asks for what it needs: properties, location and statistics are re-applied to whatever the table is now; a schema, partition
-spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04), and staged again
-when a property that follows the schema has. A promotion is refused also when partition fields came in between whose values it would
-change. With a run key the change is entered in the ledger, because no snapshot can carry it.
+Properties, location and statistics are re-applied to the current table, whatever it is. A schema, partition spec or sort order was
+computed on one state of the table: it is refused if that state has changed (COMMIT-04), and staged again if only a property that
+follows the schema has changed. A promotion is also refused if a concurrent commit added partition fields whose values it would
+change. With a run key the change is entered in the ledger, because no snapshot can carry the key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from iceberg_ops.spec.updates import UpgradeFormatVersion as UpgradeFormatVersio
 from iceberg_ops.table.table import Table
 
 Promotion = tuple[NestedField, NestedField]
-"""A column as it is, and as it is to be, with another type."""
+"""A column before and after a change of its type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,16 +106,16 @@ class UpgradeFormatVersion(MetadataOperation):
 
 
 def _has_format(version: str, callers: CallersView, table: Table) -> bool:
-    """Whether the table has the format version, or a later one that somebody gave it meanwhile. A version below the one that the
-    caller saw is an error, which the catalog raises; so is a text that is no version."""
+    """Whether the table has the format version, or a later one from a concurrent upgrade. A version below the one that the caller
+    saw is an error, which the catalog raises; so is a text that is not a version."""
     number = count_of(version)
     return number is not None and callers.metadata.format_version <= number <= table.metadata.format_version
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateSchema(MetadataOperation):
-    """Make ``schema`` the current one, name mapping and column properties in step with it. It was worked out on the table the
-    caller had (``spec.schema_evolution``). ``keep_delete_keys``: no column is dropped that live equality deletes compare
+    """Make ``schema`` the current one, and adapt name mapping and column properties to it. It was computed on the caller's table
+    (``spec.schema_evolution``). ``keep_delete_keys``: a column that live equality deletes compare is not dropped
     (``dropped_keys``); Iceberg Java drops it."""
 
     schema: Schema
@@ -187,7 +187,7 @@ class UpdateSortOrder(MetadataOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateStatistics(MetadataOperation):
-    """Register statistics files, and forget those of the snapshots in ``removed`` and ``removed_partition``."""
+    """Register statistics files, and remove those of the snapshots in ``removed`` and ``removed_partition``."""
 
     added: tuple[StatisticsFile, ...] = ()
     added_partition: tuple[PartitionStatisticsFile, ...] = ()
@@ -216,8 +216,8 @@ class UpdateStatistics(MetadataOperation):
 
 
 def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> None:
-    """Prevents rows of one value in two partitions: a promotion that was worked out before another commit made a partition field
-    of the column, whose values it would change (``spec.promotion``)."""
+    """Prevents rows of one value in two partitions: the promotion was computed before another commit created a partition field of
+    the column, whose values the promotion would change (``spec.promotion``)."""
     for old, new in promoted:
         field = changed_partition_field(new.field_id, old.type, new.type, table.metadata.partition_specs)
         if field is not None:
@@ -228,8 +228,8 @@ def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> No
 
 
 def no_columns_named_like_partition_fields(table: Table, base: TableMetadata, schema: Schema) -> None:
-    """Prevents a table that Iceberg Java does not load: a column that was worked out before another commit made a partition field
-    of its name (``spec.partition_names``)."""
+    """Prevents a table that Iceberg Java cannot load: the column was computed before another commit created a partition field of
+    the same name (``spec.partition_names``)."""
     metadata = table.metadata
     known = (*name_clashes(metadata.schema, metadata.partition_specs), *name_clashes(schema, base.partition_specs))
     for clash in new_clashes(schema, metadata.partition_specs, known):
@@ -240,7 +240,7 @@ def no_columns_named_like_partition_fields(table: Table, base: TableMetadata, sc
 
 
 def no_partition_fields_named_like_columns(table: Table, base: TableMetadata, spec: PartitionSpec) -> None:
-    """Prevents the same the other way round: the column came with another commit."""
+    """Prevents the same in the other direction: another commit created the column."""
     metadata = table.metadata
     for clash in new_clashes(metadata.schema, (spec,), name_clashes(base.schema, (spec,))):
         raise ValidationError(
@@ -250,8 +250,8 @@ def no_partition_fields_named_like_columns(table: Table, base: TableMetadata, sp
 
 
 def _unchanged_properties(metadata: TableMetadata, followers: Sequence[TableUpdate]) -> tuple[AssertProperty, ...]:
-    """Prevents that properties which follow the schema are overwritten: names that an import adds to the name mapping at the same
-    time would be lost, and columns of its files read as null."""
+    """Prevents overwriting properties that follow the schema: names that a concurrent import adds to the name mapping would be
+    lost, and columns of its files would read as null."""
     names = {NAME_MAPPING.name}
     for update in followers:
         if isinstance(update, SetProperties):
@@ -269,6 +269,6 @@ def _promoted(before: Schema, after: Schema) -> list[Promotion]:
 
 
 def _unchanged(table: Table, what: str, expected: object, found: object) -> None:
-    """Prevents a lost schema, spec or order: two changes worked out on the same state, of which one would undo the other."""
+    """Prevents a lost schema, spec or order: of two changes computed on the same state, one would undo the other."""
     if expected != found:
         raise ValidationError(f"table {table.name}: {what} has changed from {expected} to {found} since this change was worked out")

@@ -1,7 +1,8 @@
-"""Replacing rows by files: copy-on-write updates and deletes, and overwrites by filter (Java: OverwriteFiles).
+"""Replaces rows by files: copy-on-write updates and deletes, and overwrites by filter (Java: OverwriteFiles).
 
-Conflicts are sought among rows that match ``conflict_filter``; without one, ``overwrite_filter`` where no files are named, else all
-rows. ``serializable`` refuses rows that appeared meanwhile, ``snapshot`` only deletes and removals that touch what is replaced.
+Conflicts are searched among rows that match ``conflict_filter``; without one, among those of ``overwrite_filter`` if no files are
+named, else among all rows. ``serializable`` refuses concurrent new rows, ``snapshot`` only deletes and removals that affect
+replaced files.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class OverwriteFiles(SnapshotOperationFields):
     """Remove ``removed`` and all files whose rows all match ``overwrite_filter``, add ``added``.
 
     A file of which only some rows match the filter is refused. ``only_matching``: every added row must match the filter too.
-    ``reads_table``: any rows of the table decided what is changed, and must not have changed.
+    ``reads_table``: any rows of the table may have decided the change, so they must not have changed.
     """
 
     added: tuple[DataFile, ...] = ()

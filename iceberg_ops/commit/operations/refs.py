@@ -1,10 +1,10 @@
-"""Branches and tags: create, replace, remove, rename, fast-forward, retention; and where main stands (Java: ManageSnapshots).
+"""Branches and tags: create, replace, remove, rename, fast-forward, retention; and the position of main (Java: ManageSnapshots).
 
-Every one of them is re-applied to the table as it is now, and requires the ref to be what it was seen to be, so that neither a
-commit made at the same time is dropped from a branch unnoticed, nor its retention. What follows another ref requires that one too:
-were it rolled back between the look and the swap, the branch would get what was just taken back. What moves a branch that is there,
-or main, requires the schema that its rows were compared with. A ref that was removed since the caller saw it is not brought back.
-RollBack and SetCurrentSnapshot take back whatever was committed until then: that is asked for.
+Each operation is re-applied to the current table, and requires that the ref is unchanged since it was read, so that no concurrent
+commit or change of retention is lost unnoticed. An operation that follows another ref requires that one too: if it were rolled back
+between the read and the swap, the branch would get the rows that were just rolled back. An operation that moves an existing branch,
+or main, requires the schema that its rows were compared with. A ref that was removed since the caller saw it is not created again.
+RollBack and SetCurrentSnapshot undo every commit until then; that is their purpose.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from iceberg_ops.table.table import Table
 
 
 class _OfRef(MetadataOperation):
-    """An operation on a ref: its run key counts for that ref, not for the branch that commits go to."""
+    """An operation on a ref: its run key counts for that ref, not for the branch of the commit."""
 
     ref: str
 
@@ -42,12 +42,12 @@ class _OfRef(MetadataOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class SetRef(_OfRef):
-    """Create a branch or tag (``type``) at ``snapshot_id``, or with ``replace_existing`` move it there. None: an existing one stays
-    where it is by then (only its retention is set), a new one begins at main's head.
+    """Create a branch or tag (``type``) at ``snapshot_id``, or with ``replace_existing`` move it there. None: an existing ref keeps
+    its current snapshot (only its retention is set), a new one starts at main's head.
 
-    Retention fields that are None keep what an existing ref has. An existing ref that is the same already is left alone. One that
-    somebody else has moved since the caller saw it is not moved: a commit that the caller does not know of would be taken off it.
-    Raises ValidationError then."""
+    Retention fields that are None keep the values of an existing ref. An existing ref with the same values is not changed. A ref
+    that another process has moved since the caller saw it is not moved: it would lose a commit that the caller does not know. Then
+    ValidationError is raised."""
 
     ref: str
     snapshot_id: int | None = None
@@ -92,7 +92,7 @@ class SetRef(_OfRef):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveRef(_OfRef):
-    """Remove a branch or tag; its snapshots stay until they expire. ``type`` branch or tag: only if it is one."""
+    """Remove a branch or tag; its snapshots stay until they expire. ``type`` branch or tag: only if the ref has this type."""
 
     ref: str
     type: str | None = None
@@ -145,7 +145,7 @@ class RenameBranch(MetadataOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class FastForward(MetadataOperation):
-    """Move ``branch`` to the head of ``to``, of which its own head must be an ancestor; a branch that is not there is created."""
+    """Move ``branch`` to the head of ``to``, of which its own head must be an ancestor; a missing branch is created."""
 
     to: str
     name: str = "fast_forward"
@@ -172,7 +172,7 @@ class FastForward(MetadataOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class SetCurrentSnapshot(MetadataOperation):
-    """Move ``branch`` to any known snapshot, or to where ``ref`` points."""
+    """Move ``branch`` to any snapshot of the table, or to the snapshot of ``ref``."""
 
     snapshot_id: int | None = None
     ref: str | None = None
@@ -221,7 +221,7 @@ class RollBack(MetadataOperation):
 
 
 def _coded(name: str) -> str:
-    """The name of a branch as one word: names may hold blanks, and two renames must not read alike."""
+    """The name of a branch as one word: names may contain spaces, and two different renames must not have the same text."""
     return name.replace("%", "%25").replace(" ", "%20")
 
 
@@ -260,7 +260,7 @@ def _set(
 
 
 def _forbid_removed(prepared: CallersView, table: Table, name: str) -> None:
-    """Prevents bringing back a ref that someone removed, or renamed, after the caller had seen it."""
+    """Prevents creating a ref again that was removed, or renamed, after the caller had seen it."""
     if prepared.metadata.ref(name) is not None and table.metadata.ref(name) is None:
         raise ValidationError(
             f"ref {name} of table {table.name} was removed, or renamed, since it was looked at: nothing was changed"
@@ -268,7 +268,7 @@ def _forbid_removed(prepared: CallersView, table: Table, name: str) -> None:
 
 
 def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name: str) -> None:
-    """Prevents taking a commit off a branch that came after the caller had looked where it stands."""
+    """Prevents removing a commit from a branch that was made after the caller had read the branch."""
     seen = prepared.metadata.ref(name)
     if seen is None or seen.snapshot_id != found.snapshot_id:
         was = "was not there" if seen is None else f"was at snapshot {seen.snapshot_id}"
@@ -280,9 +280,9 @@ def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name:
 
 
 def _forbid_former_columns(table: Table, name: str, found: SnapshotRef | None, snapshot_id: int) -> None:
-    """Prevents a branch whose rows nobody can read, or everybody reads wrongly: another engine has replaced the table since they
-    were written, and branches are read by the table's columns (``schema_conflicts``). Rows that are in the branch's history already
-    are no reason."""
+    """Prevents a branch whose rows cannot be read, or are read wrongly: another engine has replaced the table since they were
+    written, and branches are read with the table's columns (``schema_conflicts``). Rows that are already in the branch's history
+    do not count."""
     metadata = table.metadata
     line = {s.snapshot_id for s in metadata.ancestors(None if found is None else found.snapshot_id)}
     if former := former_rows(table, metadata.snapshot(snapshot_id), line):
@@ -301,6 +301,6 @@ def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) ->
 
 
 def _check_kind(table: Table, name: str, found: SnapshotRef, wanted: str) -> None:
-    """Prevents taking a branch for a tag of the same name, or the other way round."""
+    """Prevents taking a branch for a tag of the same name, or a tag for a branch."""
     if found.type != wanted:
         raise BadInputError(f"ref {name} of table {table.name} is a {found.type}, not a {wanted}")

@@ -1,6 +1,6 @@
-"""Entering a run key in the ledger by itself: for a run that made several commits, each under a key of its own, and is complete.
+"""Enters a run key in the ledger without any other change: for a complete run whose commits each had a key of their own.
 
-Commits no snapshot and no other change; done again it changes nothing. No counterpart in Iceberg Java, which knows no run keys.
+It makes no snapshot; repeating it changes nothing. Iceberg Java has no run keys, so it has no such operation.
 """
 
 from __future__ import annotations

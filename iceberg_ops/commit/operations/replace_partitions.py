@@ -1,6 +1,6 @@
-"""Replacing the partitions that the added files fall into (Java: ReplacePartitions, dynamic overwrite).
+"""Replaces the partitions of the added files (Java: ReplacePartitions, dynamic overwrite).
 
-Deletes in those partitions go with them. Files of an unpartitioned spec replace the whole table.
+Deletes in those partitions are removed with them. Files of an unpartitioned spec replace the whole table.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ REPLACE_PARTITIONS = "replace-partitions"
 @dataclass(frozen=True, kw_only=True)
 class ReplacePartitions(SnapshotOperationFields):
     """``append_only``: refuse to replace anything (the partitions must be empty). ``isolation`` None: validate nothing else.
-    ``reads_table``: the added rows were made of the table's own, which must not have changed. Such a snapshot does not say that it
-    replaces partitions: on another head, where a staged one would be picked for that, others may have changed them."""
+    ``reads_table``: the added rows were made from the table's own rows, which must not have changed. The summary of such a snapshot
+    does not mark it as a replacement of partitions, because a staged one must not be picked onto another head: others may have
+    changed the partitions there."""
 
     added: tuple[DataFile, ...]
     isolation: Isolation | None = "serializable"

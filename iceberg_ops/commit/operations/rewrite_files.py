@@ -1,8 +1,8 @@
-"""Replacing files by others with the same rows: compaction of data and of deletes (Java: RewriteFiles).
+"""Replaces files by others with the same rows: compaction of data and of deletes (Java: RewriteFiles).
 
-Every replaced file must still be live. Deletes that came meanwhile for a replaced data file would be lost with it, so they are
-conflicts; equality deletes are not, where the new files keep the data sequence number of the snapshot that was read and the
-partition spec of the files they replace, and hold every column that the deletes compare: to these files the deletes still apply."""
+Every replaced file must still be live. Concurrent deletes for a replaced data file would be lost with it, so they are conflicts.
+Equality deletes are not conflicts if the new files keep the data sequence number of the snapshot that was read and the partition
+spec of the files they replace, and hold every column that the deletes compare: then the deletes still apply to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteFiles(SnapshotOperationFields):
-    """``data_sequence_number`` is given to all added data files (as a rule the starting snapshot's), ``delete_sequence_number``
+    """``data_sequence_number`` is assigned to all added data files (normally the starting snapshot's), ``delete_sequence_number``
     to all added delete files (the highest of the replaced ones); None: the commit's own."""
 
     removed_data: tuple[DataFile, ...] = ()
@@ -33,9 +33,9 @@ class RewriteFiles(SnapshotOperationFields):
     data_sequence_number: int | None = None
     delete_sequence_number: int | None = None
     carried_deletes: tuple[DataFile, ...] = ()
-    """Deletes that came meanwhile, carried over to the added data files; they get the commit's own sequence number."""
+    """Concurrent deletes, carried over to the added data files; they get the commit's own sequence number."""
     builds_on: tuple[int, ...] = ()
-    """Snapshots in which files were replaced that ``removed_deletes`` apply to besides ``removed_data``."""
+    """Snapshots that replaced files to which ``removed_deletes`` apply besides ``removed_data``."""
     name: str = "rewrite_data_files"
 
     def __post_init__(self) -> None:
@@ -63,13 +63,13 @@ class RewriteFiles(SnapshotOperationFields):
             validation.no_rows_caught_up(table, history, moved, self.added_data)
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
-        # The last one: what it refuses can be carried over, if nothing else is wrong (``carry_over``).
+        # This check is last: its conflicts can be carried over, if there is no other one (``carry_over``).
         if self.removed_data:
             keeps_number = self.data_sequence_number is not None
             validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=keeps_number)
 
     def _moved_to_another_spec(self) -> tuple[DataFile, ...]:
-        """Removed data files of which rows may be in a file of another partition spec now."""
+        """Removed data files whose rows may now be in a file of another partition spec."""
         specs = {f.spec_id for f in self.added_data}
         return tuple(f for f in self.removed_data if specs - {f.spec_id})
 

@@ -1,8 +1,8 @@
-"""Rewriting manifests so that files of one partition stand together (Java: RewriteManifests). No file is added or removed.
+"""Rewrites manifests so that files of one partition are together (Java: RewriteManifests). No file is added or removed.
 
 Live entries of the chosen manifests are sorted by their partition and written as EXISTING, with their snapshot ids and numbers. The
-work is kept between attempts and thrown away only when one of the replaced manifests is gone, which is never a conflict: it is
-done again on what is there now. Works on any branch.
+work is kept between attempts and discarded only if one of the replaced manifests is gone. That is never a conflict: the rewrite is
+repeated on the current manifests. Works on any branch.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 
 Begin = Callable[[str, str, int, int], Callable[[int, int], object]]
-"""Told what is begun, its unit, how many there are and their bytes; gives what is to be told of every part that is done."""
+"""Called when work begins, with the work, its unit, how many there are and their bytes; returns the callback for each part done."""
 
 
 @dataclass(slots=True)
 class RewrittenManifests:
-    """What was written for which manifests, by content."""
+    """The written manifests and the manifests they replace, by content."""
 
     draft: SnapshotDraft
     done: dict[ManifestContent, tuple[Hashable, list[ManifestFile]]] = field(default_factory=dict)
@@ -42,9 +42,9 @@ class RewrittenManifests:
 @dataclass(frozen=True, kw_only=True)
 class RewriteManifests(SnapshotOperationFields):
     """``spec_id`` None: the table's default spec. ``manifest_paths`` None: all manifests of that spec. ``sort_by``: names of
-    partition fields (all of them, in order, where empty). ``content`` None: data and delete manifests, each by itself.
-    ``rewrite_if`` chooses among the manifests that the rest chose (Java: rewriteIf), again on every attempt. ``begin`` is told of
-    manifests read and entries written, of each attempt that does so."""
+    partition fields (empty: all of them, in order). ``content`` None: data and delete manifests, separately.
+    ``rewrite_if`` filters the chosen manifests (Java: rewriteIf), again on every attempt. ``begin`` is called for manifests read
+    and entries written, in each attempt that does so."""
 
     spec_id: int | None = None
     manifest_paths: tuple[str, ...] | None = None
@@ -138,7 +138,7 @@ class RewriteManifests(SnapshotOperationFields):
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Order of entries: by partition values, nulls first, then as they stood."""
+    """Order of entries: by partition values, nulls first, then in their former order."""
 
     positions: list[int]
 

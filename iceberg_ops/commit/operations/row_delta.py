@@ -1,10 +1,10 @@
-"""Adding rows and deletes of rows in one snapshot: merge-on-read deletes, updates, merges and upserts (Java: RowDelta).
+"""Adds rows and deletes of rows in one snapshot: merge-on-read deletes, updates, merges and upserts (Java: RowDelta).
 
-What is checked follows from what is committed. Deletes alone may meet files that a delete removed meanwhile (those rows are gone
-anyway); with new rows as well it is an update, and then a row that someone else deleted or rewrote must not come back. New rows
-that match the filter are refused under ``serializable``. Whatever the isolation: deletes for files that this commit removes are
-refused, deletes by position of files that were added again meanwhile, and a second deletion vector for a file, unless the operation
-``merges_vectors`` (``row_delta_vectors``).
+The content of the commit decides the checks. Deletes alone may refer to files that another delete has removed meanwhile (those rows
+are gone anyway). With new rows the commit is an update, and then a row that another commit deleted or rewrote must not come back.
+New rows that match the filter are refused under ``serializable``. At every isolation level these are refused: deletes for files
+that this commit removes, position deletes of files that were added again meanwhile, and a second deletion vector for a file, unless
+the operation ``merges_vectors`` (``row_delta_vectors``).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from iceberg_ops.table.table import Table
 @dataclass(frozen=True, kw_only=True)
 class RowDelta(SnapshotOperationFields):
     """``referenced_data_files`` are those that the added position deletes and deletion vectors name; ``removed_deletes`` are
-    replaced by added ones (a deletion vector's predecessor, say). ``conflict_filter`` None: all rows.
+    replaced by added ones (for example the previous deletion vector). ``conflict_filter`` None: all rows.
 
-    ``merges_vectors``: a vector of ``added_deletes`` that meets another for its data file, here or in the table, is united with it;
-    an update is refused only where both delete the same row. Files of ``added_deletes`` of which nothing is used then are named in
-    ``Committed.unused``: their maker deletes them."""
+    ``merges_vectors``: if a vector of ``added_deletes`` meets another for its data file, here or in the table, the two are united;
+    an update is refused only if both delete the same row. Files of ``added_deletes`` that are then no longer used are listed in
+    ``Committed.unused``: their writer deletes them."""
 
     added_data: tuple[DataFile, ...] = ()
     added_deletes: tuple[DataFile, ...] = ()
@@ -45,9 +45,9 @@ class RowDelta(SnapshotOperationFields):
     case_sensitive: bool = False
     merges_vectors: bool = False
     reads_table: bool = False
-    """Any rows of the table decided what is changed, and must not have changed."""
+    """Any rows of the table may have decided the change, so they must not have changed."""
     upserts: bool = False
-    """The added equality deletes must reach every older row of their keys, in whatever partition spec it lies."""
+    """The added equality deletes must reach every older row of their keys, in every partition spec."""
     name: str = "delta"
 
     def __post_init__(self) -> None:
@@ -60,12 +60,12 @@ class RowDelta(SnapshotOperationFields):
 
     @property
     def is_update(self) -> bool:
-        """Whether rows that were deleted meanwhile could come back by this commit."""
+        """Whether this commit could bring back rows that were deleted meanwhile."""
         return bool(self.added_data and (self.added_deletes or self.removed_data))
 
     @property
     def _writes_rows_again(self) -> bool:
-        """Whether new rows may be old ones of the referenced files, changed."""
+        """Whether new rows may be changed versions of rows in the referenced files."""
         return bool(self.added_data and self.referenced_data_files)
 
     def validate(self, table: Table, history: History) -> None:

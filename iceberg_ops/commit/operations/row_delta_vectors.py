@@ -1,13 +1,13 @@
 """Deletion vectors of a row delta that meet others for the same data files: they are united instead of refused.
 
 A data file has one vector, so two commits that delete different rows of it collide although neither is wrong, and Iceberg Java
-refuses the second ("Found concurrently added DV"). Deletes only ever accumulate: the union of what is in force and what we add is
-what both wanted. For an update that is so only where the rows differ: a row that someone else deleted or changed meanwhile must not
+refuses the second ("Found concurrently added DV"). Deletes only accumulate: the union of both vectors is the result that both
+commits want. For an update this holds only if the rows differ: a row that another commit deleted or changed meanwhile must not
 come back, which ``validation.no_row_changed_twice`` prevents row by row.
 
-The rule upheld: after the commit each of the data files has one vector, with every position of both. Files written here are the
-draft's, so losing attempts are cleaned. The operation's own Puffin files of which nothing is used any more are their
-maker's (``Committed.unused``). Spec: "Deletion Vectors"."""
+The rule: after the commit each of the data files has one vector, with every position of both. Files written here belong to the
+draft, so those of losing attempts are deleted. The operation's own Puffin files that are no longer used belong to their writer
+(``Committed.unused``). Spec: "Deletion Vectors"."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class UnitedDeletes:
-    """What the row delta is on the table now. ``unused`` are paths of the caller's delete files of which nothing is added."""
+    """The row delta on the current table. ``unused`` are paths of the caller's delete files of which nothing is added."""
 
     added: tuple[DataFile, ...]
     removed: tuple[DataFile, ...]
@@ -59,7 +59,7 @@ def unite(
 ) -> UnitedDeletes:
     """Vectors of ``added`` united with each other and with the live ones they do not replace.
 
-    ``rows_must_differ``: raise ValidationError where a row that ``added`` deletes was deleted by someone else meanwhile.
+    ``rows_must_differ``: raise ValidationError if another commit has deleted a row that ``added`` deletes.
     """
     identity = identity_under(table.io)
     ours: dict[str, list[DataFile]] = {}
@@ -95,7 +95,7 @@ def unite(
 
 
 def _live_deletes_of(table: Table, branch: str, ours: Mapping[str, Sequence[DataFile]]) -> dict[FileKey, ManifestEntry]:
-    """Live deletes of the branch that are for one of the data files alone."""
+    """Live deletes of the branch that each apply to only one of the data files."""
     pruning, identity = PartitionPruning(table.metadata, [f for found in ours.values() for f in found]), identity_under(table.io)
     found: dict[FileKey, ManifestEntry] = {}
     for manifest in manifests_of(table, base_of(table.metadata, branch)):
@@ -118,7 +118,7 @@ def _write(table: Table, draft: SnapshotDraft, positions: Mapping[DataFile, Posi
 
 
 def _data_file_of(vector: DataFile) -> DataFile:
-    """The data file as far as writing a vector for it needs it: path, spec and partition."""
+    """The fields of the data file that are needed to write a vector for it: path, spec and partition."""
     return replace(vector, file_path=vector.referenced_data_file or "")
 
 

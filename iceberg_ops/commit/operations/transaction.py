@@ -1,8 +1,8 @@
 """Several operations in one commit: all of them are in the table afterwards, or none (Java: BaseTransaction).
 
-Each is validated and staged on what the one before it made of the table, in memory; the catalog sees one list of updates. So what
-an earlier operation does is a conflict for a later one where a commit of somebody else would be. On a retry every operation is
-validated and staged again, with what it prepared kept.
+Each is validated and staged on the table that the operation before it made, in memory; the catalog sees one list of updates. So a
+later operation can conflict with an earlier one as with a commit of another writer. On a retry every operation is validated and
+staged again; what it prepared is kept.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class PreparedParts:
 
 @dataclass(frozen=True, kw_only=True)
 class Transaction(OperationFields):
-    """``operations`` in order. The transaction's run key is looked for before the swap; give it to one of the operations that
-    make a snapshot too, so that it is found afterwards."""
+    """``operations`` in order. The transaction's run key is looked up before the swap; also give it to one of the operations that
+    make a snapshot, so that it is found afterwards."""
 
     operations: tuple[Operation, ...]
     name: str = "transaction"
@@ -98,8 +98,8 @@ class Transaction(OperationFields):
 
 
 def _after(operation: Operation, before: TableMetadata, made: TableMetadata, callers: TableMetadata) -> TableMetadata:
-    """Files of what follows ``operation`` were written by the schema that it makes, also where another commit has made the same one
-    before it; unless it brings a column back, which rows that were copied before may lack."""
+    """Files of the operations after ``operation`` were written with the schema that it makes, also if another commit has made the
+    same schema before. The exception is a schema that brings a column back, which earlier copied rows may lack."""
     is_in_force = isinstance(operation, UpdateSchema) and made.schema.same_columns(operation.schema)
     if not is_in_force and made.current_schema_id == before.current_schema_id:
         return callers
@@ -114,8 +114,8 @@ def _validate(operation: Operation, table: Table, callers: TableMetadata) -> Non
 
 
 def _before(requirements: Sequence[TableRequirement], base: TableMetadata) -> list[TableRequirement]:
-    """What an operation requires of the table that the ones before it made, as requirements of the table they were staged on. Its
-    own run key is not looked for: the transaction's is."""
+    """The requirements of an operation on the table that the operations before it made, as requirements on the table they were
+    staged on. Its own run key is not looked up: the transaction's is."""
     return [_of_base(r, base) for r in requirements if not isinstance(r, AssertNoRun)]
 
 
@@ -130,7 +130,7 @@ def _of_base(requirement: TableRequirement, base: TableMetadata) -> TableRequire
 
 
 def _not_yet_required(new: Sequence[TableRequirement], known: Sequence[TableRequirement]) -> list[TableRequirement]:
-    """Requirements are about the table before the transaction: only the first of a kind (of a ref, or a property) can be."""
+    """Requirements apply to the table before the transaction: only the first one of a kind (of a ref, or a property) can."""
     seen = {_subject(r) for r in known}
     return [r for r in new if _subject(r) not in seen]
 

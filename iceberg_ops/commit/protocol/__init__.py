@@ -1,7 +1,7 @@
-"""What an operation, the committer and their helpers agree on: values, history since the start, run keys, retries.
+"""The contracts between an operation and the committer: values, history since the start, run keys, retries.
 
 ``operation`` is the contract, ``history`` the snapshots that others committed since an operation was planned, ``run_keys`` and
-``ledger`` the memory of what was committed before, ``retry`` how often and how long is tried, ``retention`` what expires.
+``ledger`` the record of earlier commits, ``retry`` the number and time of attempts, ``retention`` which snapshots expire.
 
     history = History(table, branch, starting_snapshot_id)
 """

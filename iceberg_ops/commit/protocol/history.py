@@ -1,7 +1,7 @@
-"""What others committed to a branch since an operation started, as far as it was not validated before.
+"""The commits of others to a branch since an operation started, without those that were validated before.
 
-Only the manifests that a snapshot itself wrote are read for it. The walk goes from the branch's head back to the starting snapshot;
-where it does not get there (expired, or rolled back past it), what happened meanwhile is not known, and asking raises
+For each snapshot only the manifests that it wrote itself are read. The walk goes from the branch's head back to the starting
+snapshot. If it does not get there (expired, or rolled back past it), the commits in between are not known, and the call raises
 ValidationError (Java: "Cannot determine history").
 """
 
@@ -23,33 +23,33 @@ ADDS_DATA = frozenset({SnapshotOperation.APPEND.value, SnapshotOperation.OVERWRI
 REMOVES_DATA = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value, SnapshotOperation.DELETE.value})
 ADDS_DELETES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.DELETE.value})
 REMOVES_ROWS = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.DELETE.value})
-"""Operations that remove data files for their rows: a rewrite has them in other files."""
+"""Operations that remove data files together with their rows: a rewrite keeps the rows in other files."""
 REPLACES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value})
 ANY_OPERATION = frozenset(SnapshotOperation(o).value for o in SnapshotOperation)
 
 MOST_SEARCHED = 1000
-"""Snapshots that are looked at to tell who removed a file."""
+"""The most snapshots that are read to find the commit that removed a file."""
 
 ManifestTest = Callable[[ManifestFile], bool]
 Change = tuple[Snapshot, ManifestEntry]
 
 
 def operation_of(snapshot: Snapshot) -> str:
-    """What the snapshot says that it did, as far as the spec knows it. One without an operation, or with another one, may have
-    added and removed whatever an overwrite may."""
+    """The operation of the snapshot, if the spec knows it. A snapshot without an operation, or with an unknown one, counts as an
+    overwrite."""
     operation = snapshot.operation
     return operation if operation in ANY_OPERATION else SnapshotOperation.OVERWRITE.value
 
 
 def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
-    """The snapshot that a commit to ``branch`` builds on: its head, or main's where the branch is yet to be made (as Java does)."""
+    """The snapshot that a commit to ``branch`` builds on: its head, or main's head for a new branch (like Java)."""
     return metadata.current_snapshot if metadata.ref(branch) is None else metadata.branch_head(branch)
 
 
 class History:
-    """The snapshots of ``branch`` after ``starting_snapshot_id`` (None: all of them), or after ``validated_id`` where that head was
-    validated by an earlier attempt and is still an ancestor. ``callers`` is the table as the operation's caller saw it: the files
-    of the operation were written by its schema and in its format version."""
+    """The snapshots of ``branch`` after ``starting_snapshot_id`` (None: all of them), or after ``validated_id`` if an earlier
+    attempt validated that head and it is still an ancestor. ``callers`` is the table as the operation's caller saw it: the
+    operation's files were written with its schema and format version."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class History:
 
     @property
     def identity(self) -> Identity:
-        """What tells locations of the table's files apart."""
+        """The identity function for locations of the table's files."""
         return self._identity
 
     @cached_property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """Oldest first. Raises ValidationError where the history is not known."""
+        """Oldest first. Raises ValidationError if the history is not known."""
         head = base_of(self._table.metadata, self._branch)
         found: list[Snapshot] = []
         last: Snapshot | None = None
@@ -93,8 +93,8 @@ class History:
 
     @cached_property
     def _readable_snapshots(self) -> tuple[Snapshot, ...]:
-        """The same. Raises FormerTypesError where the table has columns of other types by now, as another engine leaves it that
-        replaces the table and not the branch: nothing that the snapshot changed can be compared with anything then."""
+        """The same. Raises FormerTypesError if the table now has columns of other types, because another engine replaced the table
+        but not the branch: then no change of the snapshot can be compared."""
         metadata = self._table.metadata
         for snapshot in {s.schema_id: s for s in self.snapshots}.values():
             if not metadata.reads_columns_of(metadata.schema_of(snapshot)):
@@ -106,14 +106,14 @@ class History:
         return self.snapshots
 
     def no_other_line(self) -> None:
-        """Prevents going on where a rollback took the branch to another line: a statement did not see the rows that came back, and
-        a delete that applied to nothing where the operation started may count again. Raises ValidationError where the start is not
-        in the branch's history."""
+        """Prevents committing after a rollback moved the branch to another line of history: a statement did not see the rows that
+        came back, and a delete that applied to nothing at the start may apply again. Raises ValidationError if the start is not in
+        the branch's history."""
         if self._starting_snapshot_id is not None:
             self.snapshots  # noqa: B018 - raises
 
     def lost(self, snapshot_ids: Sequence[int]) -> int | None:
-        """One of these snapshots of the branch that is not in its history any more; None: all of them are."""
+        """One of these snapshots that is no longer in the branch's history; None: all of them are in it."""
         if not snapshot_ids:
             return None
         head = base_of(self._table.metadata, self._branch)
@@ -122,7 +122,7 @@ class History:
 
     @property
     def start(self) -> Snapshot | None:
-        """The starting snapshot; None where there was none or it is gone."""
+        """The starting snapshot; None if there was none or it is gone."""
         return self._table.metadata.snapshots_by_id.get(self._starting_snapshot_id or -1)
 
     def added_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
@@ -138,8 +138,8 @@ class History:
         return self._changes(operations, ManifestContent.DELETES, EntryStatus.ADDED, may_match)
 
     def removal_of(self, location: str) -> Change | None:
-        """The last removal of a data or delete file in the window; of a long one its newest snapshots are searched. Raises
-        ValidationError where the history is not known."""
+        """The last removal of a data or delete file in the window; in a long window only the newest snapshots are searched. Raises
+        ValidationError if the history is not known."""
         wanted = self._identity(location)
         for snapshot in reversed(self.snapshots[-MOST_SEARCHED:]):
             for manifest in manifests_of(self._table, snapshot):
@@ -171,8 +171,8 @@ def _has(manifest: ManifestFile, status: EntryStatus) -> bool:
 
 
 def naming_the_remover(error: ValidationError, history: History) -> ValidationError:
-    """A conflict over files of ours that are not live any more, with the commit that removed the first of them; the error itself
-    where that is not known."""
+    """A conflict about our files that are no longer live, with the commit that removed the first of them; the unchanged error if
+    that commit is not known."""
     if error.snapshot_id is not None or not error.file_paths:
         return error
     try:
@@ -186,7 +186,7 @@ def naming_the_remover(error: ValidationError, history: History) -> ValidationEr
 
 
 def conflict(message: str, snapshot: Snapshot | None, f: DataFile, file_paths: tuple[str, ...] = ()) -> ValidationError:
-    """A conflict over a file, with the snapshot that made it (None: it is expired)."""
+    """A conflict about a file, with the snapshot that made it (None: it has expired)."""
     snapshot_id, operation = (None, None) if snapshot is None else (snapshot.snapshot_id, snapshot.operation)
     return ValidationError(
         f"{message} (snapshot {snapshot_id}, {operation}, partition {f.partition})",

@@ -1,11 +1,11 @@
-"""Where run keys are remembered once no snapshot carries them: in the table's properties, and from there in ledger files.
+"""The record of run keys that no snapshot carries: in the table's properties, and later in ledger files.
 
-Each entry is a property of its own, so two commits never overwrite each other's. When an expiry would leave more than LEDGER_SIZE
-of them, it moves all into one immutable file beside the metadata, together with what earlier files hold, and the properties then
-name that file. The file belongs to the commit like any other: the gate keeps it as long as the metadata names it, and it is lost
-with none of two expiries at once, because each names its own. A ledger holds the latest MOST_REMEMBERED runs that were given a key,
-as many that made one up, and as many publications of staged snapshots: an expiry may enter one for each tag and branch, and neither
-may push out a key that its owner relies on.
+Each entry is a separate property, so two commits never overwrite each other's entries. If an expiry would leave more than
+LEDGER_SIZE of them, it moves all into one immutable file beside the metadata, together with the entries of earlier files, and one
+property then names that file. The file belongs to the commit like any other: the gate keeps it as long as the metadata names it.
+Two expiries at once lose no entry, because each names its own file. A ledger holds the latest MOST_REMEMBERED runs with a given
+key, as many with a made-up key, and as many publications of staged snapshots: an expiry may enter one for each tag and branch, and
+neither may push out a key that its owner relies on.
 
 The file's name is hidden (it begins with ``_``), so that other engines' orphan removal leaves it alone.
 """
@@ -30,17 +30,17 @@ from iceberg_ops.table.metadata_files import LEDGER_FILE_NAME, metadata_folder
 from iceberg_ops.table.table import Table
 
 LEDGER_SIZE = 64
-"""The most entries that an expiry leaves in a table's properties, which every commit writes again."""
+"""The most entries that an expiry leaves in a table's properties, because every commit writes the properties again."""
 MOST_REMEMBERED = 50_000
 PUBLICATION = "published-"
-"""How the names of publications begin after ``LEDGER_PREFIX``; the other entries are runs."""
+"""The prefix of publication names after ``LEDGER_PREFIX``; the other entries are runs."""
 MADE_UP_MARK = "~"
-"""Stands after the time of an entry whose run key was made up."""
+"""Follows the time of an entry whose run key was made up."""
 _BYTES_OF_ENTRY = 200
 
 
 def ledger_entry(table: Table, name: str) -> str | None:
-    """The entry of that name. Raises CorruptTableError where a ledger file is missing or broken."""
+    """The entry with this name. Raises CorruptTableError if a ledger file is missing or broken."""
     properties = table.metadata.properties
     if (text := properties.get(name)) is not None:
         return text
@@ -51,7 +51,7 @@ def ledger_entry(table: Table, name: str) -> str | None:
 
 
 def entries_whose_name(table: Table, is_meant: Callable[[str], bool]) -> dict[str, str]:
-    """The entries of such names. Raises CorruptTableError where a ledger file is missing or broken."""
+    """The entries whose names match. Raises CorruptTableError if a ledger file is missing or broken."""
     properties = table.metadata.properties
     found = {k: v for k, v in properties.items() if k.startswith(LEDGER_PREFIX) and is_meant(k)}
     for key, location in properties.items():
@@ -61,7 +61,7 @@ def entries_whose_name(table: Table, is_meant: Callable[[str], bool]) -> dict[st
 
 
 class Ledger:
-    """Writes the ledger files of one operation, over all its attempts."""
+    """Writes the ledger files of one operation, for all its attempts."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -119,12 +119,12 @@ def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
 
 
 def names_publication(name: str) -> bool:
-    """Whether an entry of this name says which snapshot published something."""
+    """Whether an entry with this name records a publication."""
     return name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}")
 
 
 def _kind(name: str, text: str) -> str:
-    """What the entry is of; each kind has room of its own."""
+    """The kind of the entry; each kind has its own limit."""
     if names_publication(name):
         return "publication"
     return "made up" if _time_of(text).endswith(MADE_UP_MARK) else "given"

@@ -1,11 +1,11 @@
-"""What the committer needs of an operation, and what a commit gives back.
+"""The protocol of an operation towards the committer, and the result of a commit.
 
-An operation is a value: what to add and remove, on which branch, since which snapshot, under which run key. The committer asks it
-three things: ``prepare`` once (files that do not depend on the attempt), then on every attempt ``validate`` (is it still right,
-given what others committed?) and ``stage`` (requirements and updates on the table as it is now).
+An operation is a value: what to add and remove, on which branch, since which snapshot, under which run key. The committer calls
+three methods: ``prepare`` once (files that do not depend on the attempt), then on every attempt ``validate`` (is it still correct,
+given concurrent commits?) and ``stage`` (requirements and updates for the current table).
 
-``starting_snapshot_id`` is the snapshot the work was planned on; None means that the table had none, so that everything in its
-history counts as concurrent. A ``run_key`` names one piece of work over all its retries, in any process: at most one commit of an
+``starting_snapshot_id`` is the snapshot that the work was planned on; None means that the table had none, so that everything in its
+history counts as concurrent. A ``run_key`` names one piece of work in all its retries, in any process: at most one commit of an
 action on a branch carries it (``run_keys``).
 """
 
@@ -26,7 +26,7 @@ from iceberg_ops.table.table import Table
 
 
 class Prepared(Protocol):
-    """What an operation keeps between attempts. ``written`` lists every file any attempt made so far."""
+    """What an operation keeps between attempts. ``written`` lists every file that any attempt has written."""
 
     @property
     def written(self) -> tuple[str, ...]: ...
@@ -35,14 +35,14 @@ class Prepared(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedCommit:
     """One attempt. ``snapshot`` is the new snapshot, if there is one; ``referenced`` are the written files that a success keeps.
-    No updates at all: there is nothing to do."""
+    Without updates there is nothing to do."""
 
     requirements: tuple[TableRequirement, ...] = ()
     updates: tuple[TableUpdate, ...] = ()
     snapshot: Snapshot | None = None
     referenced: frozenset[str] = frozenset()
     unused: frozenset[str] = frozenset()
-    """Files of the caller that the operation was given and that this attempt has no use for."""
+    """Files given by the caller that this attempt does not use."""
 
 
 class Operation(Protocol):
@@ -60,7 +60,7 @@ class Operation(Protocol):
     def summary(self) -> Mapping[str, str]: ...
     @property
     def property_changes(self) -> Mapping[str, str | None]:
-        """Table properties that the operation is asked to set, or to remove (None)."""
+        """Table properties that the operation sets, or removes (None)."""
         ...
 
     def prepare(self, table: Table) -> Any:
@@ -68,26 +68,26 @@ class Operation(Protocol):
         ...
 
     def validate(self, table: Table, history: History) -> None:
-        """Raise ValidationError if a concurrent change makes this commit wrong. Only what ``history`` shows was not validated
-        yet."""
+        """Raise ValidationError if a concurrent change makes this commit wrong. ``history`` shows only changes that are not yet
+        validated."""
         ...
 
     def stage(self, prepared: Any, table: Table) -> StagedCommit:
-        """The attempt's files, requirements and updates, on the table as it is now."""
+        """The attempt's files, requirements and updates, for the current table."""
         ...
 
     def in_force(self, prepared: Any, table: Table) -> bool:
-        """Whether the table as it is now has what an operation without a snapshot brings about."""
+        """Whether the current table already has the change of an operation without a snapshot."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What became of an operation.
+    """The result of an operation.
 
-    ``snapshot`` is the one it made, now or (``already_committed``) under the same run key before; None for an operation that makes
+    ``snapshot`` is the one it made, now or (``already_committed``) earlier under the same run key; None for an operation that makes
     none. ``leftovers`` are files of losing attempts that could not be deleted, for the orphan job. ``unused`` are files that the
-    caller made for the operation and that it had no use for: the caller deletes them (``staged_files.commit_staged`` does)."""
+    caller wrote for the operation and that it did not use: the caller deletes them (``staged_files.commit_staged`` does)."""
 
     table: Table
     snapshot: Snapshot | None
@@ -99,7 +99,7 @@ class Committed:
 
 @dataclass(frozen=True, kw_only=True)
 class OperationFields:
-    """The fields all operations share."""
+    """The fields that all operations share."""
 
     branch: str = MAIN_BRANCH
     run_key: str | None = None
@@ -114,7 +114,7 @@ class OperationFields:
 
     @property
     def run(self) -> RunIdentity | None:
-        """The run key with what is done under it; None without a key."""
+        """The run key with the work under it; None without a key."""
         if self.run_key is None:
             return None
         action, work = self.summary.get(ACTION, self.name), self.summary.get(WORK)
@@ -128,7 +128,7 @@ class OperationFields:
         return {}
 
     def in_force(self, prepared: Any, table: Table) -> bool:
-        """Staging what is in force already gives no updates."""
+        """Staging a change that is already in force gives no updates."""
         return not self.stage(prepared, table).updates
 
 
@@ -142,9 +142,9 @@ class CallersView:
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataOperation(OperationFields):
-    """Base of operations that make no snapshot: they write no files, and validate nothing unless they say so.
+    """Base of operations that make no snapshot: they write no files, and by default validate nothing.
 
-    Staging one of them on a table where it is already in force gives no updates, which is how a lost answer is resolved."""
+    Staging one on a table where it is already in force gives no updates; this resolves a lost answer."""
 
     def prepare(self, table: Table) -> CallersView:
         return CallersView(table.metadata)
@@ -159,8 +159,8 @@ def staged_updates(
     requirements: tuple[TableRequirement, ...] = (),
     run: RunIdentity | None = None,
 ) -> StagedCommit:
-    """A commit of metadata updates on a table that must still be the same one; nothing to do without updates. A ``run`` goes into
-    the ledger."""
+    """A commit of metadata updates on a table that must still be the same one; empty without updates. A ``run`` goes into the
+    ledger."""
     if not updates:
         return StagedCommit()
     entered = {} if run is None else ledger_entries({run: None}, time.time_ns() // 1_000_000)
@@ -170,13 +170,13 @@ def staged_updates(
 
 
 def still_there(snapshot_id: int) -> tuple[TableUpdate, ...]:
-    """Prevents a commit that names a snapshot which was expired after it was read: a tag that comes and goes is refused then."""
+    """Prevents a commit that names a snapshot which expired after it was read: setting and removing a tag on it is refused then."""
     name = f"iceberg-ops-needed-{snapshot_id}"
     return SetSnapshotRef(name, SnapshotRef(snapshot_id=snapshot_id, type="tag")), RemoveSnapshotRef(name)
 
 
 def ref_as_seen(metadata: TableMetadata, name: str) -> tuple[TableRequirement, ...]:
-    """For a commit that makes the ref's next value of this one: nobody has moved it, or changed its kind or its retention."""
+    """For a commit that changes this ref: nobody has moved it, or changed its kind or its retention."""
     found = metadata.ref(name)
     asked = AssertRefSnapshotId(name, None if found is None else found.snapshot_id)
     return (asked,) if found is None else (asked, AssertSameRef(name, found))

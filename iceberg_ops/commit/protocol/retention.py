@@ -1,11 +1,11 @@
-"""Which snapshots and refs are past their time (spec: "Snapshot Retention Policy"; Java: RemoveSnapshots).
+"""Which snapshots and refs expire (spec: "Snapshot Retention Policy"; Java: RemoveSnapshots).
 
-1. main stays; another ref goes when its snapshot is older than the ref's, or the table's, max-ref-age, or is missing.
+1. main stays; another ref is removed if its snapshot is older than the ref's, or the table's, max-ref-age, or is missing.
 2. Per branch, from its head: a snapshot stays while fewer than min-snapshots-to-keep were kept or it is not older than the
-   cutoff; the first that fails ends the walk. A branch's own settings go before the arguments, those before the table's properties.
-3. Tags keep their snapshot. What no remaining ref reaches (staged snapshots, rolled-back ones) stays until it is older than the
+   cutoff; the first that fails ends the walk. A branch's own settings override the arguments, those the table's properties.
+3. Tags keep their snapshot. Snapshots that no remaining ref reaches (staged, rolled back) stay until they are older than the
    cutoff.
-4. Snapshots named by id go in any case, unless a remaining ref points to them.
+4. Snapshots named by id are removed in any case, unless a remaining ref points to them.
 5. A leased snapshot stays, and so does everything between it and the heads that descend from it.
 """
 
@@ -23,7 +23,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Ids of the snapshots that go, in the metadata's order, and names of the refs that go. ``kept``: why each other snapshot
+    """Ids of the snapshots to remove, in the metadata's order, and names of the refs to remove. ``kept``: why each other snapshot
     stays, in the metadata's order; of several reasons the first in the order of the rules."""
 
     snapshot_ids: tuple[int, ...]
@@ -40,7 +40,7 @@ def expired(
     snapshot_ids: Collection[int] = (),
     leased: Collection[int] = (),
 ) -> Expired:
-    """What goes. Raises BadInputError for ``retain_last`` below 1 and for a named snapshot that a remaining ref points to."""
+    """What expires. Raises BadInputError for ``retain_last`` below 1 and for a named snapshot that a remaining ref points to."""
     if retain_last is not None and retain_last < 1:
         raise BadInputError(f"retain_last {retain_last} must be at least 1")
     cutoff = now_ms - MAX_SNAPSHOT_AGE_MS.of(metadata.properties) if older_than_ms is None else older_than_ms
@@ -113,7 +113,7 @@ def _kept_by_leases(metadata: TableMetadata, refs: dict[str, SnapshotRef], lease
 
 
 def _not_older_than(cutoff_ms: int) -> str:
-    """``cutoff_ms`` may be any number that a person gives."""
+    """``cutoff_ms`` may be any number that a person enters."""
     try:
         at = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=cutoff_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
     except OverflowError:

@@ -1,12 +1,12 @@
-"""How long and how often the committer tries again, and looks for a swap that got no answer.
+"""How long and how often the committer retries, and looks for the result of a swap without an answer.
 
-A table's ``commit.retry.num-retries`` is a limit only where the table sets it; otherwise the time budget alone
-(``commit.retry.total-timeout-ms``) ends the loop, because four tries starve a slow committer among fast ones. Waits grow from
-``min-wait-ms`` by a factor of 2 up to ``max-wait-ms`` (2 s where the table does not set it: a conflict says that the table is busy,
-not that the catalog is down) and each is drawn evenly between half and all of that, so that losers do not meet again.
+A table's ``commit.retry.num-retries`` is a limit only if the table sets it; otherwise only the time budget
+(``commit.retry.total-timeout-ms``) ends the loop, because with four retries a slow committer starves among fast ones. Waits grow
+from ``min-wait-ms`` by a factor of 2 up to ``max-wait-ms`` (2 s if the table does not set it: a conflict means that the table is
+busy, not that the catalog is down). Each wait is random between half of that and all of it, so that losers do not collide again.
 
-An unanswered swap is looked for once, and ``commit.status-check.num-retries`` times more. These waits grow in the same way, within
-the limits of ``commit.status-check.*``, and are not drawn: nobody else looks.
+The result of an unanswered swap is looked up once, and ``commit.status-check.num-retries`` more times. These waits grow in the same
+way, within the limits of ``commit.status-check.*``, and are not random: no other process does this look-up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from iceberg_ops.config.properties import (
 
 BUSY_MAX_WAIT_MS = 2_000
 LONGEST_WAIT_MS = 2**31 - 1
-"""24 days, the longest that Iceberg Java can be told; a system cannot sleep for any time that a property may say."""
+"""24 days, the longest value of Iceberg Java; the operating system cannot sleep for every time that a property may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
-        """Raises OptionError for a property that is no number."""
+        """Raises OptionError for a property that is not a number."""
         longest = COMMIT_MAX_RETRY_WAIT_MS.of(properties)
         return cls(
             COMMIT_NUM_RETRIES.of(properties) if COMMIT_NUM_RETRIES.name in properties else None,
@@ -52,7 +52,7 @@ class RetryPolicy:
 
     @classmethod
     def of_status_checks(cls, properties: Mapping[str, str]) -> RetryPolicy:
-        """Raises OptionError for a property that is no number."""
+        """Raises OptionError for a property that is not a number."""
         return cls(
             COMMIT_STATUS_CHECKS.of(properties),
             COMMIT_STATUS_CHECKS_MIN_WAIT_MS.of(properties),

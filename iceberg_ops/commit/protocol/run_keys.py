@@ -1,22 +1,22 @@
-"""Has this piece of work been committed already?
+"""Finds out whether a piece of work has already been committed.
 
-A run key names one piece of work over all its retries, in any process. It counts together with what is done under it: the action,
-the branch, and whether the snapshot is staged (write-audit-publish). So a delete under an append's key is work of its own, and so
-is the publication of a staged snapshot under its staging job's key. A run may also say what its work is (``work``, a digest of its
+A run key names one piece of work in all its retries, in any process. It counts together with the kind of work: the action,
+the branch, and whether the snapshot is staged (write-audit-publish). So a delete under an append's key is separate work, and so
+is the publication of a staged snapshot under its staging job's key. A run may also identify its work (``work``, a digest of its
 source and change): the same key with other work is an error, because one of the two would never be done.
 
-A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
-in the table's properties (``ledger``); operations that make no snapshot enter theirs at once, and so does a complete run whose
-commits carry keys of their own. The key of a staged snapshot that expires unpublished does not enter it: its work is undone, and
-is done again when the key comes again. One that is published is remembered by what published it: a branch that moves there enters
-it at once, a picked copy when it expires. So is its WAP id, on each branch whose history an expiry cuts short there.
+The summary of a snapshot holds its run key. When this package expires that snapshot, the key moves into a ledger in the table's
+properties (``ledger``). Operations that make no snapshot enter theirs at once, and so does a complete run whose commits carry
+separate keys. The key of a staged snapshot that expires unpublished does not enter the ledger: its work is undone, and is done
+again if the key is used again. A published one is remembered by its publication: a branch that moves to it enters it at once, a
+picked copy when the copy expires. The same holds for its WAP id, on each branch whose history an expiry cuts off there.
 
-A run that was given no key makes one up, which its report shows: somebody may come back with that, too. The snapshot says that the
-key was made up, and so does the ledger, where such keys push no given ones out. They enter it for snapshots that change rows;
-whatever else was done under them (a rewrite, an expiry) does no harm when it is done again.
+A run without a given key makes one up, which its report shows, because a user may run again with that key. The snapshot records
+that the key was made up, and so does the ledger, where made-up keys do not push out given ones. They enter it only for snapshots
+that change rows; other work under them (a rewrite, an expiry) is harmless when it is done again.
 
-A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
-another key; otherwise a retry that comes late would silently undo the rollback."""
+A rollback forgets nothing: the snapshot and its key stay until they expire. To redo a run after a rollback, use another key;
+otherwise a late retry would silently undo the rollback."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ WORK = "iceberg-ops.work"
 PLAN_ID = "iceberg-ops.plan-id"
 SOURCE = "source-snapshot-id"
 PUBLISHED_WAP_ID = "published-wap-id"
-"""Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
+"""Summary key of a snapshot that publishes another (Java: SnapshotSummary)."""
 FIRST_SOURCE = "iceberg-ops.first-source-snapshot-id"
 """Summary key of a copy of a copy: the snapshot that was copied first."""
 WAP_ID = "wap.id"
 """Summary key of a staged snapshot (write-audit-publish)."""
 MADE_UP = "iceberg-ops.run-key-made-up"
-"""Summary key of a snapshot whose run was given no key and made one up."""
+"""Summary key of a snapshot whose run had no given key and made one up."""
 IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK, MADE_UP})
 _STAGED = "+staged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
-    """A run key and what is done under it. ``work`` None: not said. ``made_up``: the run was given no key; whoever comes back with
-    the key is given it, and is the same run."""
+    """A run key and the work under it. ``work`` None: unknown. ``made_up``: the run had no given key; a later run that is given
+    this key is the same run."""
 
     key: str
     action: str
@@ -69,14 +69,14 @@ class RunIdentity:
 
     @property
     def ledger_name(self) -> str:
-        """The property that holds the run in the ledger; no two runs have the same."""
+        """The property that holds the run in the ledger; it is unique per run."""
         return (
             f"{LEDGER_PREFIX}{_coded_action(self.action)}@{_coded_branch(self.branch)}{_STAGED if self.staged else ''}:{self.key}"
         )
 
     @property
     def older_ledger_name(self) -> str | None:
-        """The property that held it before names were coded; None where that is the same, or the name of another run now."""
+        """The property that held it before names were encoded; None if that is the same, or is now the name of another run."""
         name = f"{LEDGER_PREFIX}{self.action}@{self.branch}{_STAGED if self.staged else ''}:{self.key}"
         return None if _is_coded(name) else name
 
@@ -98,7 +98,7 @@ class RunIdentity:
 
     @property
     def summary(self) -> dict[str, str]:
-        """What a snapshot says of the run that made it."""
+        """The summary keys that a snapshot records about the run that made it."""
         return {
             RUN_KEY: self.key,
             BRANCH: self.branch,
@@ -110,15 +110,15 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """A commit with the run key: its snapshot's id (None: it made none) and the snapshot, where it is still there."""
+    """A commit with the run key: its snapshot's id (None: it made none) and the snapshot, if it is still in the table."""
 
     snapshot_id: int | None
     snapshot: Snapshot | None
 
 
 def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
-    """The commit of ``run``, or None. Raises RunKeyReusedError where its key was used for other work, CorruptTableError where the
-    ledger cannot be read."""
+    """The commit of ``run``, or None. Raises RunKeyReusedError if its key was used for other work, CorruptTableError if the ledger
+    cannot be read."""
     if run is None:
         return None
     for snapshot in reversed(table.metadata.snapshots):
@@ -137,7 +137,7 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
 
 
 def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | None) -> EarlierRun | None:
-    """``find_run``; where an expiry has replaced the ledger file since ``table`` was loaded, in the table as it is now."""
+    """``find_run``; if an expiry has replaced the ledger file since ``table`` was loaded, it searches the current table."""
     while True:
         try:
             return find_run(table, run)
@@ -149,14 +149,14 @@ def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | Non
 
 
 def not_committed_yet(run: RunIdentity | None, metadata: TableMetadata) -> tuple[AssertNoRun, ...]:
-    """Prevents two commits of one run that are submitted at once: neither finds the other before its swap. Most commits of
-    snapshots collide anyway; one that moves no branch of a v1 table, and changes of metadata, do not. ``metadata``: where
-    ``find_run`` did not find the run."""
+    """Prevents two commits of one run that is submitted twice at once: neither finds the other before its swap. Most commits of
+    snapshots collide anyway; one that moves no branch of a v1 table, and changes of metadata, do not. ``metadata``: the state in
+    which ``find_run`` did not find the run."""
     return () if run is None else (AssertNoRun(run, frozenset(ledger_files(metadata))),)
 
 
 def identity_of(snapshot: Snapshot) -> RunIdentity | None:
-    """The run that made a snapshot; None where it carries no key."""
+    """The run that made a snapshot; None if the snapshot carries no key."""
     summary = snapshot.summary
     if RUN_KEY not in summary:
         return None
@@ -171,15 +171,15 @@ def identity_of(snapshot: Snapshot) -> RunIdentity | None:
 
 
 def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[str, str]:
-    """Properties that enter ``runs`` (run -> snapshot id) into the ledger; a made-up key for a snapshot only."""
+    """Properties that enter ``runs`` (run -> snapshot id) into the ledger; a made-up key only with a snapshot."""
     kept = {run: snapshot_id for run, snapshot_id in runs.items() if snapshot_id is not None or not run.made_up}
     return {run.ledger_name: entry_text(run, snapshot_id, at_ms) for run, snapshot_id in kept.items()}
 
 
 def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[str, str]:
-    """What must be remembered of snapshots that are about to go: their runs, and of those that published staged ones, which these
-    are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published. A publication that
-    was rolled back, and that certainly no retained snapshot comes of, is none."""
+    """The ledger entries for snapshots that are about to be removed: their runs and, if they published staged snapshots, those
+    snapshots and their runs. Once the publication is removed, nothing else records that a staged snapshot was published. A
+    publication that was rolled back, and from which certainly no retained snapshot descends, does not count."""
     found: dict[str, str] = {}
     known = metadata.snapshots_by_id
     published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
@@ -201,9 +201,8 @@ def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[
 
 
 def with_first_publishers(table: Table, entries: Mapping[str, str]) -> dict[str, str]:
-    """The entries, but of one publication by several snapshots (a branch was rolled back in between) the first: whoever looks for
-    it in the part of a history that has expired goes by when it was published. Raises CorruptTableError for a broken ledger
-    file."""
+    """The entries; if several snapshots made the same publication (a branch was rolled back in between), only the first: a look-up
+    in the expired part of a history uses the time of publication. Raises CorruptTableError for a broken ledger file."""
     publications = set(filter(names_publication, entries))
     known = entries_whose_name(table, publications.__contains__) if publications else {}
     earlier = {name: entry for name, entry in known.items() if _published_before(table.metadata, entry, entries[name])}
@@ -211,7 +210,7 @@ def with_first_publishers(table: Table, entries: Mapping[str, str]) -> dict[str,
 
 
 def publisher(metadata: TableMetadata, entry: str) -> Snapshot | None:
-    """The snapshot that published, by a publication's entry; None for one that has expired."""
+    """The snapshot that published, by a publication's entry; None if it has expired."""
     return metadata.snapshots_by_id.get(count_of(entry.partition("@")[0]) or -1)
 
 
@@ -221,8 +220,8 @@ def _published_before(metadata: TableMetadata, entry: str, other: str) -> bool:
 
 
 def _end_in_a_cut(metadata: TableMetadata, snapshot_ids: Collection[int]) -> int:
-    """The highest sequence number at which the line of one of the snapshots ends though it has a parent: what published before
-    that may have been its ancestor. -1 where all lines are whole."""
+    """The highest sequence number at which the line of one of the snapshots ends although it has a parent: an earlier publication
+    may have been its ancestor. -1 if all lines are whole."""
     ends, passed = [-1], set[int]()
     for start in snapshot_ids:
         for snapshot in metadata.ancestors(start):
@@ -235,9 +234,9 @@ def _end_in_a_cut(metadata: TableMetadata, snapshot_ids: Collection[int]) -> int
 
 
 def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: frozenset[int], own_ids: Collection[str]) -> None:
-    """Enter what a history says of publications and does not say any more once these snapshots are gone: from the first of them
-    on, no ancestor is found. A staged snapshot that was published by a fast-forward, or together with what was built on it, is an
-    ancestor itself. A branch may be moved to any snapshot that stays, so the histories of all of them count."""
+    """Enter the publications that a history shows now and does not show once these snapshots are removed: the first of them hides
+    all its ancestors. A staged snapshot that was published by a fast-forward, or together with snapshots built on it, is an
+    ancestor itself. A branch may be moved to any remaining snapshot, so the histories of all of them count."""
     branches = {MAIN_BRANCH, *(name for name, ref in metadata.refs.items() if ref.is_branch)}
     entered = set[int]()
     for branch in branches:
@@ -258,8 +257,8 @@ def _enter_cut_history(
     passed: set[tuple[int, bool]],
     entered: Collection[int] = (),
 ) -> set[int]:
-    """``own_ids``: snapshots that can be picked still, or of which a copy can. ``passed``: snapshots, and whether the history was
-    cut there, that need not be looked at again."""
+    """``own_ids``: snapshots that can still be picked, or a copy of which can. ``passed``: snapshots, and whether the history was
+    cut there, that are already processed."""
     cut, is_cut = set[int](), False
     for snapshot in metadata.ancestors(head):
         is_cut = is_cut or snapshot.snapshot_id in gone
@@ -285,8 +284,8 @@ def _enter_publication(
 
 
 def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, head: int) -> dict[str, str]:
-    """What must be remembered when the branch moves from one snapshot to another: the runs of snapshots that were staged for it and
-    that this publishes. Another branch may be there just to look at them."""
+    """The ledger entries when the branch moves from one snapshot to another: the runs of snapshots that were staged for the branch
+    and that this publishes. A branch for other purposes may point to them without publishing them."""
     line = {s.snapshot_id for s in metadata.ancestors(before)}
     found: dict[str, str] = {}
     for snapshot in metadata.ancestors(head):
@@ -298,7 +297,7 @@ def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, 
 
 
 def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
-    """What enters the run that made the snapshot; nothing where it has no key, or made one up and changed no row."""
+    """The entries for the run that made the snapshot; empty if it has no key, or made one up and changed no row."""
     run = identity_of(snapshot)
     if run is None or (run.made_up and snapshot.operation == "replace"):
         return {}
@@ -306,7 +305,8 @@ def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
 
 
 def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
-    """Ids of the snapshots that have the same change: its own, and those of which it is a copy, or a copy of a copy."""
+    """Ids of the snapshots that have the same change: its own, and those of which it is a copy, directly or through other
+    copies."""
     found: set[str] = set()
     waiting: list[str | None] = [str(snapshot.snapshot_id)]
     while waiting:
@@ -319,7 +319,7 @@ def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
 
 
 def first_source(metadata: TableMetadata, picked: Snapshot) -> str | None:
-    """Id of the snapshot that was copied first, as far as the table still knows, where ``picked`` is a copy; else None."""
+    """Id of the snapshot that was copied first, as far as the table still shows it, if ``picked`` is a copy; else None."""
     found, passed, snapshot = None, {str(picked.snapshot_id)}, picked
     while (name := snapshot.summary.get(FIRST_SOURCE, snapshot.summary.get(SOURCE))) is not None and name not in passed:
         found = name
@@ -331,15 +331,15 @@ def first_source(metadata: TableMetadata, picked: Snapshot) -> str | None:
 
 
 def oldest_origin(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
-    """The lowest sequence number of ``origins_of``; None where one of them has expired: what that was a copy of is not known where
-    another engine copied it, which records no more than its direct source."""
+    """The lowest sequence number of ``origins_of``; None if one of them has expired: its own source is unknown if another engine
+    made the copy, because such engines record only the direct source."""
     known = [metadata.snapshots_by_id.get(count_of(name) or -1) for name in origins_of(metadata, snapshot)]
     found = [origin.sequence_number for origin in known if origin is not None]
     return min(found) if len(found) == len(known) else None
 
 
 def copied_by(metadata: TableMetadata, snapshot: Snapshot) -> Publication:
-    """What a picked copy publishes; nothing for another snapshot."""
+    """The publication of a picked copy; empty for any other snapshot."""
     wap_id = snapshot.summary.get(PUBLISHED_WAP_ID)
     sources = origins_of(metadata, snapshot) - {str(snapshot.snapshot_id)}
     return Publication(sources, frozenset() if wap_id is None else frozenset({wap_id}))
@@ -352,7 +352,7 @@ def wap_ids_of(snapshot: Snapshot) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What the ledger remembers of a publication: ids of the snapshots whose change was published, and WAP ids."""
+    """The ledger's record of a publication: ids of the snapshots whose change was published, and WAP ids."""
 
     sources: frozenset[str]
     wap_ids: frozenset[str]
@@ -366,7 +366,7 @@ class Publication:
         return [f"{LEDGER_PREFIX}{PUBLICATION}{what}@{_coded_branch(branch)}:{value}" for what, value in self._asked]
 
     def has(self, name: str) -> bool:
-        """Whether the ledger name is one of its own, on whatever branch."""
+        """Whether the ledger name belongs to this publication, on any branch."""
         rest = name.removeprefix(f"{LEDGER_PREFIX}{PUBLICATION}")
         what, _, place = rest.partition("@")
         return rest != name and (what, place.partition(":")[2]) in self._asked
@@ -379,19 +379,19 @@ def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
 
 
 def _coded_action(action: str) -> str:
-    """Up to the first ``@`` of a ledger name, and not taken for a publication."""
+    """The part up to the first ``@`` of a ledger name, which cannot be confused with a publication."""
     coded = action.replace("%", "%25").replace("@", "%40")
     return f"%{ord(coded[0]):X}{coded[1:]}" if coded.startswith(PUBLICATION) else coded
 
 
 def _coded_branch(branch: str) -> str:
-    """From there to the first ``:``, and not taken for a staged one."""
+    """The part from there to the first ``:``, which cannot be confused with a staged run."""
     coded = branch.replace("%", "%25").replace(":", "%3A")
     return f"{coded.removesuffix(_STAGED)}%2B{_STAGED[1:]}" if coded.endswith(_STAGED) else coded
 
 
 def _is_coded(name: str) -> bool:
-    """Whether it is the name of a run or a publication in the ledger today."""
+    """Whether it is the name of a run or a publication in the current encoding."""
     action, _, rest = name.removeprefix(LEDGER_PREFIX).partition("@")
     branch, _, key = rest.partition(":")
     staged = branch.endswith(_STAGED)
@@ -400,12 +400,12 @@ def _is_coded(name: str) -> bool:
 
 
 def made_up_run_key() -> str:
-    """A key for a run that was given none."""
+    """A key for a run without a given one."""
     return f"run-{uuid.uuid4()}"
 
 
 def _forbid_other_work(table: Table, run: RunIdentity, work: str | None, made: str) -> None:
-    """Prevents taking other work for done, or done work for undone: the key would stand for two."""
+    """Prevents taking other work for done, or done work for undone: the key would name two pieces of work."""
     if run.work is not None and work is not None and run.work != work:
         raise RunKeyReusedError(
             f"run key {run.key!r} of {run.action} on table {table.name}, branch {run.branch}, was used for other work: it made "

@@ -1,9 +1,8 @@
 """The conflicts that make a commit wrong, one function per anomaly that it prevents.
 
-Each looks only at what others committed since the operation started (``History``) and raises a ValidationError that names the
-snapshot, its operation, the file and the partition, and in ``file_paths`` the files of ours that are concerned. Messages begin as
-Iceberg Java's do, whose check is named in each docstring. What is unknown counts as a conflict: refusing once too often costs a
-retry.
+Each checks only the commits of others since the operation started (``History``) and raises a ValidationError that names the
+snapshot, its operation, the file and the partition, and in ``file_paths`` our affected files. Messages begin like those of Iceberg
+Java, whose check each docstring names. An unknown change counts as a conflict: one refusal too many costs a retry.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def no_unseen_rows_in_partitions(table: Table, history: History, partitions: fro
 
 
 def no_vanished_rows(history: History, rows: RowFilter) -> None:
-    """Prevents bringing back rows that someone else removed with their files (Java: validateDeletedDataFiles, by filter)."""
+    """Prevents bringing back rows that another commit removed with their files (Java: validateDeletedDataFiles, by filter)."""
     for snapshot, entry in history.removed_data(REMOVES_DATA, rows.may_match_manifest):
         if rows.may_match(entry.data_file):
             raise conflict(
@@ -93,7 +92,7 @@ def no_vanished_rows_in_partitions(table: Table, history: History, partitions: f
 
 
 def no_lost_update(history: History, rows: RowFilter, *, except_vectors: bool = False) -> None:
-    """Prevents lost updates and deletes: someone else deleted rows that this operation rewrites (Java:
+    """Prevents lost updates and deletes: another commit deleted rows that this operation rewrites (Java:
     validateNoNewDeleteFiles).
 
     ``except_vectors``: deletion vectors are left to ``no_row_changed_twice``, which compares rows, not partitions."""
@@ -110,7 +109,7 @@ def no_lost_update(history: History, rows: RowFilter, *, except_vectors: bool = 
 
 
 def no_lost_update_in_partitions(table: Table, history: History, partitions: frozenset[PartitionKey] | None) -> None:
-    """The same for replaced partitions. A global equality delete concerns every partition."""
+    """The same for replaced partitions. A global equality delete affects every partition."""
     for snapshot, entry in history.added_deletes(ADDS_DELETES, lambda m: True):
         if _is_in(entry.data_file, partitions) or _is_global(table, entry.data_file):
             raise conflict(
@@ -121,8 +120,8 @@ def no_lost_update_in_partitions(table: Table, history: History, partitions: fro
 
 
 def no_change_of_rows_read(history: History, *, additions: bool) -> None:
-    """Prevents a result that no order of the two commits gives: what is committed was made of, or chosen by, any rows of the table,
-    and somebody else removed or deleted some, or added some (``additions``): two removals of duplicates, each of the row that the
+    """Prevents a result that no order of the two commits gives: any rows of the table may have decided this commit, and another
+    commit removed or deleted some, or added some (``additions``). Example: two removals of duplicates, each of the row that the
     other one keeps. A rewrite changes no row. Java has no such check."""
     found = chain(
         history.added_data(ADDS_DATA, lambda m: True) if additions else (),
@@ -135,10 +134,10 @@ def no_change_of_rows_read(history: History, *, additions: bool) -> None:
 
 
 def no_missing_references(history: History, paths: Iterable[str], rows: RowFilter, *, forgive_deletes: bool) -> None:
-    """Prevents position deletes for data files that are gone: their rows live on elsewhere, undeleted (Java:
+    """Prevents position deletes for data files that are gone: their rows are now in other files, undeleted (Java:
     validateDataFilesExist).
 
-    ``forgive_deletes``: a file that a delete removed with all its rows needs no position deletes any more."""
+    ``forgive_deletes``: a file that a delete removed with all its rows needs no position deletes."""
     identity = history.identity
     wanted = {identity(p) for p in paths}
     if not wanted:
@@ -154,8 +153,9 @@ def no_missing_references(history: History, paths: Iterable[str], rows: RowFilte
 
 
 def no_reference_added_again(table: Table, history: History, paths: Iterable[str], deletes: Sequence[DataFile]) -> None:
-    """Prevents deleting rows by position that nothing decided about: someone else added a data file that ``deletes`` name again
-    (a folder imported twice), and deletes by position reach every entry of a file in their partition (Java has no such check)."""
+    """Prevents deleting rows by position that the statement never read: another commit added a data file that ``deletes`` name
+    again (a folder imported twice), and position deletes reach every entry of a file in their partition (Java has no such
+    check)."""
     by_position = [f for f in deletes if f.content is FileContent.POSITION_DELETES]
     wanted = {history.identity(p) for p in paths}
     if not by_position or not wanted:
@@ -169,11 +169,11 @@ def no_reference_added_again(table: Table, history: History, paths: Iterable[str
 
 
 def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataFile], *, ignore_equality_deletes: bool) -> None:
-    """Prevents bringing back rows: deletes that came meanwhile against files that are replaced (Java:
+    """Prevents bringing back rows: concurrent deletes against files that are replaced (Java:
     validateNoNewDeletesForDataFiles).
 
-    Equality deletes may be ignored where the new files keep the old data sequence number, so that those deletes apply to them too.
-    Memory is proportional to the deletes that may concern the replaced files, not to the window.
+    Equality deletes may be ignored if the new files keep the old data sequence number, so that those deletes apply to them too.
+    Memory is proportional to the deletes that may affect the replaced files, not to the window.
     """
     counts = _is_by_position if ignore_equality_deletes else _any_delete
     found = new_deletes_for(table, history, replaced, counts)
@@ -185,9 +185,9 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
 
 
 def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile], paths: Sequence[str] = ()) -> None:
-    """Prevents giving rows new ids: they had none when they were read, because the table was not v3 then, and a commit that came
-    meanwhile gave them ids, which the new files do not hold (Java has no such check). ``removed`` are the files, or deletes, by
-    which the old rows go; ``paths`` the data files these are of, where they are deletes."""
+    """Prevents giving rows new ids: they had none when they were read, because the table was not v3 then, and a concurrent commit
+    gave them ids, which the new files do not hold (Java has no such check). ``removed`` are the files, or deletes, that remove the
+    old rows; ``paths`` are the data files of these deletes."""
     start = history.start
     if not removed or table.metadata.format_version < 3 or start is None or start.first_row_id is not None:
         return
@@ -198,8 +198,8 @@ def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile]
 
 
 def no_deletes_left_behind(table: Table, history: History, moved: Sequence[DataFile]) -> None:
-    """Prevents bringing back rows that an equality delete removed meanwhile: it reaches rows of its own partition spec only, and
-    ``moved`` files are replaced by files of another one (Java has no such check). Global equality deletes reach every spec."""
+    """Prevents bringing back rows that a concurrent equality delete removed: it reaches only rows of its own partition spec, and
+    ``moved`` files are replaced by files of another spec (Java has no such check). Global equality deletes reach every spec."""
     found = new_deletes_for(table, history, moved, lambda f: is_by_equality(f) and not _is_global(table, f))
     if found:
         file, (snapshot, delete) = found[0]
@@ -208,8 +208,8 @@ def no_deletes_left_behind(table: Table, history: History, moved: Sequence[DataF
 
 
 def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile], added: Sequence[DataFile]) -> None:
-    """Prevents losing rows of ``moved`` files to an equality delete that came meanwhile in the partition spec of the ``added``
-    ones: it did not reach the rows where they were (Java has no such check)."""
+    """Prevents losing rows of ``moved`` files to a concurrent equality delete in the partition spec of the ``added`` files: it did
+    not reach the rows in their old place (Java has no such check)."""
     old = {f.spec_id for f in moved}
     new = [f for f in added if old - {f.spec_id}]
     found = new_deletes_for(table, history, new, lambda f: is_by_equality(f) and not _is_global(table, f))
@@ -220,8 +220,8 @@ def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile],
 
 
 def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[DataFile]) -> None:
-    """Prevents keys that are there twice: equality deletes reach rows of their own partition only, and since the upsert was planned
-    there are live data files of another spec, or a promotion that gives rows of a key another partition (Java has no such check).
+    """Prevents duplicate keys: equality deletes reach only rows of their own partition, and since the upsert was planned, live data
+    files of another spec were added, or a promotion gave rows of a key another partition (Java has no such check).
     """
     equality = [f for f in added_deletes if f.content is FileContent.EQUALITY_DELETES]
     if not equality or any(_is_global(table, f) for f in equality):
@@ -250,8 +250,8 @@ def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[Data
 
 
 def no_deletes_that_count_again(table: Table, history: History, builds_on: Sequence[int], removed: Sequence[DataFile]) -> None:
-    """Prevents rows that come back: ``removed`` deletes were to go because earlier commits, ``builds_on``, had replaced the other
-    files they apply to, and a rollback brought these back (Java has no such check)."""
+    """Prevents rows that come back: ``removed`` deletes were not needed because earlier commits, ``builds_on``, had replaced the
+    other files they apply to, and a rollback brought these files back (Java has no such check)."""
     if (lost := history.lost(builds_on)) is not None:
         message = f"Cannot commit, what was replaced was rolled back, and needs deletes again: {removed[0].file_path}"
         raise conflict(message, table.metadata.snapshots_by_id.get(lost), removed[0], tuple(f.file_path for f in removed))
@@ -278,7 +278,7 @@ def new_deletes_for(
     bounds_of: Collection[int] | None = None,
 ) -> list[tuple[DataFile, NewDelete]]:
     """Each replaced file with one delete of the window that ``counts`` and applies to it. ``bounds_of``: the columns, by field id,
-    whose bounds may rule an equality delete out; None: every column's."""
+    whose bounds may exclude an equality delete; None: every column."""
     if not replaced or table.metadata.format_version < 2:
         return []
     vectors, others = _relevant_deletes(table, history, replaced, counts)
@@ -308,8 +308,8 @@ def new_deletes_for(
 def _relevant_deletes(
     table: Table, history: History, replaced: Sequence[DataFile], counts: DeleteTest
 ) -> tuple[dict[str, NewDelete], list[tuple[Snapshot, DataFile, int]]]:
-    """(deletion vectors by data file, other deletes) that may concern the replaced files. A vector replaced twice in the window
-    is no error: the last one stands."""
+    """(deletion vectors by data file, other deletes) that may affect the replaced files. It is no error if a vector is replaced
+    twice in the window: the last one counts."""
     names: set[str] = set()
     own: set[str] = set()
     identity = identity_under(table.io)
@@ -337,8 +337,8 @@ def _relevant_deletes(
 
 
 def _may_convert(snapshot: Snapshot) -> bool:
-    """Whether a rewrite of delete files turned equality deletes into deletes by position: what they removed is then no longer told
-    by sequence numbers, so that ignoring equality deletes would lose it. (Iceberg Java has no such rewrite and does not look.)"""
+    """Whether a rewrite of delete files may have turned equality deletes into position deletes: sequence numbers then no longer
+    show what they removed, so ignoring equality deletes would lose it. (Iceberg Java has no such rewrite and does not check.)"""
     summary = snapshot.summary
     if summary_keys.ADDED_DELETE_FILES not in summary:
         return summary_keys.TOTAL_DELETE_FILES not in summary
@@ -348,7 +348,7 @@ def _may_convert(snapshot: Snapshot) -> bool:
 
 
 def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows: RowFilter) -> None:
-    """Prevents losing the deletes of a vector that came meanwhile for the same data file: one replaces the other (Java:
+    """Prevents losing the deletes of a concurrent vector for the same data file: one vector replaces the other (Java:
     validateAddedDVs)."""
     identity = history.identity
     wanted = {identity(f.referenced_data_file or ""): f for f in added if f.is_deletion_vector}
@@ -369,7 +369,7 @@ def no_row_changed_twice(
     table: Table, theirs: ManifestEntry, deleted_here: npt.NDArray[np.int64], deleted_there: npt.NDArray[np.int64]
 ) -> None:
     """Prevents lost updates row by row: a row that this operation rewrites is deleted by ``theirs``, a deletion vector for the same
-    data file that it did not see (Java refuses any such vector: validateAddedDVs)."""
+    data file that the operation did not see (Java refuses any such vector: validateAddedDVs)."""
     twice = np.intersect1d(deleted_here, deleted_there)
     if len(twice):
         f = theirs.data_file
@@ -383,7 +383,7 @@ def no_row_changed_twice(
 
 
 def no_deletes_for_own_removals(table: Table, removed: Iterable[DataFile], added_deletes: Iterable[DataFile]) -> None:
-    """Prevents a commit that removes a data file and deletes rows of it at once (Java: RowDelta, "Cannot delete data files")."""
+    """Prevents a commit that removes a data file and also deletes rows of it (Java: RowDelta, "Cannot delete data files")."""
     identity = identity_under(table.io)
     gone = {identity(f.file_path) for f in removed}
     named = [f.referenced_data_file for f in added_deletes if f.referenced_data_file and identity(f.referenced_data_file) in gone]
@@ -396,7 +396,7 @@ def no_deletes_for_own_removals(table: Table, removed: Iterable[DataFile], added
 
 
 def no_foreign_rows(rows: RowFilter, added: Iterable[DataFile]) -> None:
-    """Prevents an overwrite from adding rows outside what it replaces, which a rerun would duplicate
+    """Prevents an overwrite from adding rows outside its filter, which a rerun would duplicate
     (Java: validateAddedFilesMatchOverwriteFilter)."""
     for f in added:
         if not rows.matches_all(f):
@@ -408,8 +408,8 @@ def no_foreign_rows(rows: RowFilter, added: Iterable[DataFile]) -> None:
 
 
 def no_wrong_delete_format(table: Table, history: History, added: Iterable[DataFile]) -> None:
-    """Prevents deletes that the table's readers do not apply; checked again on every attempt. Where they are right for the table as
-    the caller saw it, an upgrade came in between: that is a conflict."""
+    """Prevents deletes that the table's readers do not apply; checked on every attempt. If they fit the table as the caller saw it,
+    the table was upgraded since: that is a conflict."""
     now, then = table.metadata.format_version, history.callers.format_version
     for f in added:
         if wrong := _wrong_for(now, f):
@@ -420,7 +420,7 @@ def no_wrong_delete_format(table: Table, history: History, added: Iterable[DataF
 
 
 def _wrong_for(format_version: int, f: DataFile) -> str | None:
-    """What keeps a delete file out of a table of the format version; None where nothing does."""
+    """Why a delete file does not fit a table of the format version; None if it fits."""
     if format_version < 2:
         return f"Deletes are not supported in V{format_version}"
     if f.is_deletion_vector and format_version < 3:
@@ -462,7 +462,7 @@ def no_file_twice(added: Iterable[DataFile]) -> None:
 
 
 def every_row(table: Table) -> RowFilter:
-    """A filter that keeps everything."""
+    """A filter that matches every row."""
     return RowFilter(table, ALWAYS_TRUE)
 
 

@@ -1,8 +1,8 @@
-"""A column that live equality deletes compare is not dropped.
+"""Refuses to drop a column that live equality deletes compare.
 
-This package reads such a table on. Iceberg Java allows the drop too, and then fails every scan of a file that such a delete applies
-to ("Cannot find required field for ID"), of tags as well, because it looks the column up in the current schema. Only the heads of
-branches and tags are looked at, not the snapshots before them.
+This package can still read such a table. Iceberg Java allows the drop, and then fails every scan of a file that such a delete
+applies to ("Cannot find required field for ID"), of tags as well, because it looks the column up in the current schema. Only the
+heads of branches and tags are checked, not the snapshots before them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from iceberg_ops.table.table import Table
 
 
 def no_dropped_delete_keys(table: Table, schema: Schema) -> tuple[TableRequirement, ...]:
-    """What must hold of the table for ``schema`` to take the place of its current one: no branch or tag has moved, or come, since
-    they were looked at. Nothing, where the change drops no column: no file is read then. Raises SchemaError, CorruptTableError."""
+    """The requirements for ``schema`` to replace the current one: no branch or tag was moved or created since they were read. Empty
+    if the change drops no column: then no file is read. Raises SchemaError, CorruptTableError."""
     dropped = table.schema.fields_by_id.keys() - schema.fields_by_id.keys()
     if not dropped:
         return ()

@@ -1,6 +1,6 @@
-"""A file that somebody else can add as well (an import takes files where they lie) is added to a table once, whatever the branch.
+"""A file that another writer can add as well (an import adds files in their place) is added to a table once, on whatever branch.
 
-An import looks through every retained snapshot of the table when it begins (``actions.add_files``); this is what came since.
+An import checks every retained snapshot of the table when it begins (``actions.add_files``); this module checks later commits.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from iceberg_ops.table.table import Table
 
 
 def no_file_added_meanwhile(table: Table, history: History, added: Sequence[DataFile]) -> None:
-    """Prevents rows that are there twice, now or once a branch is published: someone else added one of the files meanwhile, to this
-    branch or to another (two imports of one folder at once; Java checks only what the table has when the import begins)."""
+    """Prevents rows that are there twice, now or after a branch is published: another commit added one of the files meanwhile, to
+    this branch or to another (two imports of one folder at once; Java checks only the table's state when the import begins)."""
     wanted = {history.identity(f.file_path) for f in added}
     for snapshot, entry in _added(table, history):
         if history.identity(entry.data_file.file_path) in wanted:
@@ -27,7 +27,7 @@ def no_file_added_meanwhile(table: Table, history: History, added: Sequence[Data
 
 
 def same_heads(table: Table) -> tuple[TableRequirement, ...]:
-    """What must hold of the table when files are added that nobody has added: all its branches are as they were looked at."""
+    """The requirements when files are added that nobody else has added: all branches are unchanged since they were read."""
     branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)
     return (*branches, AssertSameHeads(table.metadata))
 

@@ -1,4 +1,4 @@
-"""Names of files without field ids, added to the name mapping of a table (``schema.name-mapping.default``)."""
+"""Adds names of files without field ids to the name mapping of a table (``schema.name-mapping.default``)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class AddMappedNames(MetadataOperation):
-    """Add ``names`` by field id to the mapping that the table has when this is committed, or to one of its columns' present names
-    where it has none. Names that another import adds at the same time, and columns that come at the same time, are kept: the swap
-    requires the mapping, and the schema, that the new one was made of.
+    """Add ``names`` by field id to the table's current mapping or, if there is none, to a mapping of its columns' current names.
+    Names that a concurrent import adds, and concurrently added columns, are kept: the swap requires the mapping and the schema from
+    which the new mapping was made.
 
-    Staging raises SchemaError for a name that stands for another field by then."""
+    Staging raises SchemaError for a name that now belongs to another field."""
 
     names: Mapping[int, frozenset[str]]
     name: str = "add_mapped_names"

@@ -1,8 +1,8 @@
-"""Whether a promotion by another writer keeps equality deletes from older rows of their keys.
+"""Checks whether a promotion by another writer keeps equality deletes from reaching older rows of their keys.
 
-A delete reaches rows of its own partition. Where a promotion changes partition values (``spec.promotion``), a row of before it lies
-in another partition than a delete of its key. Of ints under truncate the partitions that differ are known by their value, which no
-long has: live files there tell. Of dates nothing tells but the table's schemas.
+A delete reaches rows of its own partition. If a promotion changes partition values (``spec.promotion``), an older row lies in
+another partition than a delete of its key. For ints under truncate, the affected partitions are known by a value that no long has:
+live files there show them. For dates only the table's schemas show it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from iceberg_ops.table.table import Table, spec_of
 def unreached_keys(
     table: Table, manifests: Sequence[ManifestFile], specs: Sequence[PartitionSpec], deletes: Sequence[DataFile] = ()
 ) -> MovedField | None:
-    """A partition field by which deletes in ``specs`` may miss rows of ``manifests``; None where there is none. ``deletes``: those
-    that were written already, perhaps before the promotion. Raises CorruptTableError."""
+    """A partition field by which deletes in ``specs`` may miss rows of ``manifests``; None if there is none. ``deletes``: those
+    that are already written, perhaps before the promotion. Raises CorruptTableError."""
     metadata = table.metadata
     for moved in moved_by_promotion(metadata.schemas, metadata.schema, specs, metadata.format_version):
         if moved.old != INT or _has_wrapped(table, manifests, moved, deletes):
@@ -34,7 +34,7 @@ def unreached_keys(
 
 
 def why_unreached(table: Table, moved: MovedField) -> str:
-    """What to say of it: who did what to which column."""
+    """The text for a message: which promotion of which column causes it."""
     column = table.schema.names_by_id.get(moved.field.source_id, str(moved.field.source_id))
     if moved.old == INT:
         return f"another writer promoted column {column!r} from {moved.old}"
@@ -44,8 +44,8 @@ def why_unreached(table: Table, moved: MovedField) -> str:
 
 
 def _has_wrapped(table: Table, manifests: Sequence[ManifestFile], moved: MovedField, deletes: Sequence[DataFile]) -> bool:
-    """Whether a file lies in the partition whose value wraps around among ints, or may: where the width is so large that most
-    values do, no partition is looked at."""
+    """Whether a file lies, or may lie, in a partition whose value wraps around for ints. If the width is so large that most values
+    wrap, no partition is checked."""
     if (moved.field.transform.parameter or 0) > WIDEST_OF_INTS:
         return True
     spec = spec_of(table.metadata, moved.spec_id)

@@ -1,8 +1,8 @@
-"""What a copy that has expired was a copy of, where another engine has copied it.
+"""Remembers the source of an expired copy, if another engine has copied that copy.
 
-A picked snapshot names what it copies. This package names what was copied first as well, another engine does not: once the copy
-between the two expires, its own copy no longer names the first one, whose rows it has. So the expiry enters it into the
-ledger, as a publication ``copy@<id of the expired copy>:<id of what it was a copy of>``.
+A picked snapshot names its source. This package also names the first source; other engines do not. When the copy in the middle
+expires, the other engine's copy no longer leads to the first source, whose rows it has. So the expiry enters the expired copy into
+the ledger, as a publication ``copy@<id of the expired copy>:<id of its source>``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Origins:
         self._table = table
 
     def of(self, snapshot: Snapshot) -> frozenset[str]:
-        """As ``origins_of``, with what the ledger says of those that have expired. Raises CorruptTableError for a broken ledger
+        """The same as ``origins_of``, plus the ledger's entries for expired ones. Raises CorruptTableError for a broken ledger
         file."""
         found = set(origins_of(self._table.metadata, snapshot))
         lost = self._lost(found)
@@ -50,7 +50,7 @@ class Origins:
 
 
 def entries_of_copies(table: Table, gone: Collection[int]) -> dict[str, str]:
-    """What must be remembered of copies that are about to go, of which another engine's copies stay."""
+    """The ledger entries for copies that are about to be removed and whose copies by another engine stay."""
     metadata, origins = table.metadata, Origins(table)
     left = (s for s in metadata.snapshots if s.snapshot_id not in gone and FIRST_SOURCE not in s.summary)
     copied = {s.summary.get(SOURCE) for s in left}

@@ -1,13 +1,13 @@
-"""Conflicts over columns: of files that the table's schema does not read any more, and those that copies of rows do not hold.
+"""Conflicts about columns: files that the table's schema can no longer read, and columns that copies of rows do not hold.
 
-Files of a commit are written by the schema that the caller saw. Columns may be added, renamed, promoted and dropped in between, and
-the files are read as before. Another engine may replace the table, though (CREATE OR REPLACE TABLE): its uuid stays, and a column
-of a former one's name gets its id, whatever its type. Nobody could read files of the former type in such a table.
+Files of a commit are written with the schema that the caller saw. If columns are added, renamed, promoted or dropped in between,
+the files are still readable. But another engine may replace the table (CREATE OR REPLACE TABLE): its uuid stays, and a column with
+the name of a former one gets the same id, whatever its type. Files of the former type cannot be read in such a table.
 
-A rewrite, a copy-on-write statement and a merge-on-read update copy rows by the schema that the table had when they were read. A
-column that had been dropped is not in the copies, although the files that were read may hold its values. That is right as long as
-nobody asks for the column again. Others may: a writer that still has the older schema deletes by it, or makes the older schema
-current again. Iceberg Java has none of these checks.
+A rewrite, a copy-on-write statement and a merge-on-read update copy rows with the schema that the table had when they were read.
+The copies lack a dropped column, although the files that were read may hold its values. That is correct as long as nobody uses the
+column again. Others may: a writer that still has the older schema deletes by it, or makes the older schema current again. Iceberg
+Java has none of these checks.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from iceberg_ops.table.table import Table
 
 
 def no_deletes_by_columns_not_copied(table: Table, history: History, replaced: Sequence[DataFile]) -> None:
-    """Prevents that an equality delete which came since they were read reaches other rows of the copies than of the ``replaced``
-    files: it compares a column that these may hold and the copies do not, where it reads as null. Rows that it removed would come
-    back, and others that have no null go. Its writer may have begun before the column was dropped."""
+    """Prevents a concurrent equality delete from reaching other rows of the copies than of the ``replaced`` files: it compares a
+    column that these files may hold and the copies do not, where it reads as null. Rows that it removed would come back, and rows
+    without null would be lost. Its writer may have begun before the column was dropped."""
     copied = history.callers.schema.fields_by_id
 
     def compares_more(delete: DataFile) -> bool:
@@ -53,8 +53,8 @@ def no_deletes_by_columns_not_copied(table: Table, history: History, replaced: S
 
 def no_columns_that_came_back(table: Table, history: History, copied: Sequence[str]) -> None:
     """Prevents losing the values of a column: the table lacked it, or had it with another type, when rows of the ``copied`` files
-    were read, and an older schema is current again. No snapshot shows that. A column of a higher id than any that was given then is
-    new, and in no file that was read."""
+    were read, and an older schema is current again. No snapshot shows that. A column with a higher id than the last assigned one at
+    that time is new, and in no file that was read."""
     then, now = history.callers, table.metadata
     if not copied or then.schema.struct == now.schema.struct:
         return
@@ -78,9 +78,9 @@ def no_columns_that_came_back(table: Table, history: History, copied: Sequence[s
 def no_files_of_other_columns(
     table: Table, history: History, added: Sequence[DataFile], manifests: Sequence[ManifestFile] = ()
 ) -> None:
-    """Prevents files that no reader of the table can read: written for a column that has another type by now, or without one that
-    every row must have. ``added``, equality deletes included, and the files of ``manifests`` were written by the schema that the
-    caller saw."""
+    """Prevents files that no reader of the table can read: written for a column that now has another type, or without a required
+    column. ``added``, equality deletes included, and the files of ``manifests`` were written with the schema that the caller
+    saw."""
     now, written = table.metadata, history.callers.schema
     paths = (*(f.file_path for f in added), *(m.manifest_path for m in manifests))
     if not paths or written.struct == now.schema.struct:
@@ -99,8 +99,8 @@ def no_files_of_other_columns(
 
 
 def of_another_type(now: TableMetadata, written: Schema, field_ids: Collection[int] | None = None) -> str | None:
-    """A column, of ``field_ids`` or of all, whose values in files of schema ``written`` are none of its type; None where there is
-    none. One that the table lacks by now counts where files are partitioned by it: partition values have the type that it had
+    """A column, of ``field_ids`` or of all, whose values in files of schema ``written`` do not have its current type; None if there
+    is none. A column that the table no longer has counts if files are partitioned by it: partition values have the type that it had
     last."""
     sources = {i for spec in now.partition_specs for f in spec.fields for i in f.source_ids}
     gone = (f for i, f in now.all_fields_by_id.items() if i in sources and i not in now.schema.fields_by_id)
@@ -112,8 +112,8 @@ def of_another_type(now: TableMetadata, written: Schema, field_ids: Collection[i
 
 
 def without_required(now: TableMetadata, written: Schema, may_be_null: Callable[[int], bool]) -> str | None:
-    """A column that every row must have and that rows of schema ``written`` lack, or may; None where there is none.
-    ``may_be_null``: whether the files may hold nulls in a column, by its id."""
+    """A required column that rows of schema ``written`` lack, or may lack; None if there is none. ``may_be_null``: whether the
+    files may hold nulls in a column, by its id."""
     for f in now.schema.fields_by_id.values():
         before, parent = written.fields_by_id.get(f.field_id), now.schema.parents[f.field_id]
         if not f.required:
@@ -126,15 +126,15 @@ def without_required(now: TableMetadata, written: Schema, may_be_null: Callable[
 
 
 def _has_values(written: Schema, field_id: int) -> bool:
-    """Whether rows of the schema may have a value of the field that is not null."""
+    """Whether rows of the schema may have a non-null value of the field."""
     found = written.fields_by_id.get(field_id)
     return found is not None and found.type != UNKNOWN
 
 
 def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tuple[int, str] | None:
-    """Which snapshot made rows of ``snapshot`` that nobody can read by the table's columns, or everybody reads wrongly, by its id,
-    and why; None where there are none. Snapshots in ``line`` do not count, unless it is ``snapshot`` itself. Files are looked at
-    only where the history of ``snapshot`` has other columns, or has expired before it gets to ``line``."""
+    """Which snapshot, by id, made rows of ``snapshot`` that cannot be read with the table's columns, or are read wrongly, and why;
+    None if there are none. Snapshots in ``line`` do not count, except ``snapshot`` itself. Files are checked only if the history of
+    ``snapshot`` has other columns, or has expired before it reaches ``line``."""
     metadata = table.metadata
     schemas = _former_schemas(metadata)
     former: dict[int | None, str] = {}
@@ -153,8 +153,8 @@ def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tupl
 
 
 def _former_rows_of_expired(table: Table, snapshot: Snapshot, schemas: Mapping[int | None, str]) -> tuple[int, str] | None:
-    """The same of rows whose snapshot has expired. What cannot be read is no reason to refuse: it may have been damaged.
-    ``schemas``: the former ones, by id."""
+    """The same for rows whose snapshot has expired. An unreadable file is no reason to refuse: it may be damaged. ``schemas``: the
+    former schemas, by id."""
     numbered = {s.sequence_number: schemas.get(s.schema_id) for s in table.metadata.snapshots}
     next_ones = sorted(numbered.items(), key=lambda pair: pair[0]) if any(numbered.values()) else []
     with suppress(CorruptTableError, UnsupportedError):
@@ -169,9 +169,9 @@ def _former_rows_of_expired(table: Table, snapshot: Snapshot, schemas: Mapping[i
 def _expired_maker(
     table: Table, snapshot: Snapshot, manifest: ManifestFile, next_ones: Sequence[tuple[int, str | None]]
 ) -> tuple[int, str] | None:
-    """A manifest says which columns the table had when it was written. A file has those of the next snapshot that is left, too, if
-    they are former ones, in whatever manifest it is by now. ``next_ones``: sequence numbers of the table's snapshots, ascending,
-    and why the columns of each are former ones; empty where none are."""
+    """A manifest records the table's columns at the time it was written. A file also has those of the next remaining snapshot, if
+    they are former ones, in whatever manifest it is now. ``next_ones``: sequence numbers of the table's snapshots, ascending, and
+    why the columns of each are former ones; empty if none are."""
     metadata = table.metadata
     made, known = manifest.added_snapshot_id, metadata.snapshots_by_id
     if made is not None and made not in known:
@@ -191,12 +191,12 @@ def _has_live_entries(manifest: ManifestFile) -> bool:
 
 
 def _former_schemas(metadata: TableMetadata) -> dict[int | None, str]:
-    """The table's schemas whose rows cannot be read by its columns, or are read wrongly, by id, and why."""
+    """The table's schemas, by id, whose rows cannot be read with its columns, or are read wrongly, and why."""
     return {s.schema_id: why for s in metadata.schemas if (why := _unreadable(metadata, s))}
 
 
 def _unreadable(now: TableMetadata, written: Schema) -> str | None:
-    """Why rows of schema ``written`` cannot be read by the table's columns, or are read wrongly; None where they can."""
+    """Why rows of schema ``written`` cannot be read with the table's columns, or are read wrongly; None if they can."""
     if written.struct == now.schema.struct:
         return None
     return of_another_type(now, written) or without_required(now, written, lambda _: False)
@@ -212,13 +212,13 @@ def _named(now: TableMetadata, f: NestedField) -> str:
 
 
 def on_this_schema(staged: StagedCommit, table: Table) -> StagedCommit:
-    """The same commit, accepted only while the schema that was validated is current: no other requirement notices a column that
-    comes back, or one that is dropped and that its equality deletes compare, between the last look and the swap."""
+    """The same commit, accepted only while the validated schema is current: no other requirement detects a column that comes back,
+    or a dropped column that its equality deletes compare, between validation and the swap."""
     return replace(staged, requirements=(*staged.requirements, AssertCurrentSchemaId(table.metadata.current_schema_id)))
 
 
 def _reads(written: NestedField, now: NestedField, format_version: int) -> bool:
-    """Whether values that were written for ``written`` are values of ``now``. Fields of nested types have ids of their own."""
+    """Whether values written for ``written`` are valid values of ``now``. Fields of nested types have ids of their own."""
     if written.type != UNKNOWN and (written.type.is_nested or now.type.is_nested):
         return type(written.type) is type(now.type)
     return can_promote(written.type, now.type, format_version)

@@ -1,8 +1,8 @@
-"""Which allocator Arrow uses in processes that are ours alone.
+"""Chooses Arrow's memory allocator in processes of this package.
 
-Arrow's own choice, mimalloc, takes huge pages, and the kernel clears each before it hands it out: a fifth of the CPU time of a
-rewrite went there. jemalloc, which is in Arrow's Linux builds too, takes small ones. Arrow reads the choice from the environment
-when it is loaded, so it has to be made before, and child processes inherit it. Who set the variable before is not overruled.
+Arrow's default, mimalloc, uses huge pages, and the kernel clears each page before use: a fifth of the CPU time of a rewrite was
+spent there. jemalloc, which Arrow's Linux builds also contain, uses small pages. Arrow reads the choice from the environment when
+it is loaded, so the choice must be made before that, and child processes inherit it. A value that a user has set is not changed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ ALLOCATOR = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def wanted_allocator() -> str | None:
-    """What to set the variable to; None where it is set already, or this system's Arrow is built without jemalloc."""
+    """The value for the variable; None if it is already set, or this system's Arrow is built without jemalloc."""
     if ALLOCATOR in os.environ or "CS_GNU_LIBC_VERSION" not in os.confstr_names:
         return None
     return "jemalloc"
 
 
 def choose_allocator() -> None:
-    """Choose for this process, where Arrow is not loaded yet, and for those it starts."""
+    """Choose for this process, if Arrow is not loaded yet, and for its child processes."""
     if (wanted := wanted_allocator()) is not None:
         os.environ[ALLOCATOR] = wanted

@@ -1,14 +1,14 @@
-"""Iceberg types as Arrow types, and back.
+"""Converts Iceberg types to Arrow types, and back.
 
-Canonical Arrow form: what every reader here hands out and every writer takes. Field ids travel as ``PARQUET:field_id`` metadata on
-every nested level, which is also where Arrow's Parquet writer takes them from (spec: "Parquet", "Field ids").
+Canonical Arrow form: every reader here returns it and every writer takes it. Field ids are stored as ``PARQUET:field_id`` metadata
+on every nested level, where Arrow's Parquet writer reads them (spec: "Parquet", "Field ids").
 
 * uuid is fixed_size_binary(16), geometry and geography are binary (WKB), unknown is null, timestamptz is UTC;
 * variant is struct<metadata: binary, value: binary>, unshredded (see iceberg_ops.data.arrow.variant);
-* string, binary may come dictionary-encoded where a caller asked for that: same values, other container.
+* string and binary may be dictionary-encoded if a caller asked for that: same values, other container.
 
-``stored_schema`` is the form a Parquet file is written in: uuids as Arrow's uuid and geometry as GeoArrow's WKB so that the logical
-type is set, unknown left out. Arrow can mark planar and spherical edges only: other geographies are stored as plain binary.
+``stored_schema`` is the form in which a Parquet file is written: uuids as Arrow's uuid and geometry as GeoArrow's WKB so that the
+logical type is set, unknown left out. Arrow can mark only planar and spherical edges: other geographies are stored as plain binary.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ _CRS84 = "OGC:CRS84"
 
 
 class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
-    """WKB under the name by which Arrow's Parquet writer knows geometry and geography; CRS84 is Parquet's default and not named."""
+    """WKB with the name by which Arrow's Parquet writer recognises geometry and geography; CRS84 is Parquet's default and not
+    named."""
 
     def __init__(self, metadata: bytes) -> None:
         self._metadata = metadata
@@ -127,7 +128,7 @@ def arrow_type(type_: IcebergType) -> pa.DataType:
 
 
 def stored_field(f: NestedField) -> pa.Field | None:
-    """The field as a Parquet file stores it; None where nothing is stored (unknown, or a struct of nothing else)."""
+    """The field as a Parquet file stores it; None if nothing is stored (unknown, or a struct of only unknown fields)."""
     type_ = _stored_type(f.type)
     if type_ is None:
         return None
@@ -163,7 +164,7 @@ def _stored_type(type_: IcebergType) -> pa.DataType | None:
 def schema_of_arrow(source: pa.Schema) -> Schema:
     """A table schema for rows of that Arrow schema, ids assigned from 1 as Java does (a level's fields before their children).
 
-    Ids in ``PARQUET:field_id`` are ignored: they belong to another table. Raises SchemaError for a type Iceberg has no form of.
+    Ids in ``PARQUET:field_id`` are ignored: they belong to another table. Raises SchemaError for a type that Iceberg does not have.
     """
     ids = itertools.count(1)
     return Schema(StructType(_fields_of(list(source), ids, "")))

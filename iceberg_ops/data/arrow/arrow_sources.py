@@ -1,7 +1,7 @@
 """The bytes of a stored file as an Arrow source.
 
-Local files are memory-mapped, small ones read at once, and those that may change (``io.changing_files``) piece by piece; others are
-read through the FileIO. A local file is opened through the FileIO as well before it is mapped, so that what prevents it is the same
+Local files are memory-mapped, small ones are read at once, and those that may change (``io.changing_files``) piece by piece. Other
+files are read through the FileIO. A local file is also opened through the FileIO before it is mapped, so that a failure is the same
 typed error in every case.
 """
 
@@ -22,7 +22,7 @@ _AT_ONCE = 1 << 20
 
 
 def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
-    """Raises what ``FileIO.open_input`` raises."""
+    """Raises the errors of ``FileIO.open_input``."""
     local = io.local_path(location)
     if local is None:
         return pa.PythonFile(io.open_input(location), "r")
@@ -35,9 +35,9 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
 
 @contextmanager
 def arrow_failures(location: str, what: str = "cannot be decoded") -> Iterator[None]:
-    """Within, Arrow reads the file at ``location``: whatever it says of damage becomes a CorruptTableError, also what its libraries
-    say in no words of Arrow's own ("Unknown error"), and a name that is no UTF-8; what it does not know is an UnsupportedError. An
-    OSError, and an error that is not about the file, are left as they are."""
+    """Within this context Arrow reads the file at ``location``. An error about damage becomes a CorruptTableError, also if it comes
+    from a library below Arrow ("Unknown error") or is about a name that is not UTF-8. An error about an unknown feature becomes an
+    UnsupportedError. An OSError, and an error that is not about the file, pass unchanged."""
     try:
         yield
     except (pa.ArrowMemoryError, pa.ArrowCancelled):

@@ -22,7 +22,7 @@ def repeated(type_: IcebergType, value: Any, rows: int) -> pa.Array:
     """``rows`` times the same canonical value."""
     arrow = arrow_type(type_)
     if value is None and (isinstance(type_, StructType) or type_ == VARIANT):
-        # Unlike ``pa.nulls`` with values that nobody sees: Parquet's writer refuses a null in a required field of a null struct.
+        # Unlike ``pa.nulls`` of a struct: Parquet's writer refuses a null in a required field of a null struct.
         return pa.array([None] * rows, arrow)
     if value is None:
         return pa.nulls(rows, arrow)
@@ -61,7 +61,7 @@ def _where_present(array: pa.Array, values: list[Any]) -> list[Any]:
 
 
 def _cut(elements: list[Any], lists: pa.Array) -> list[Any]:
-    """The elements of lists as they belong to each."""
+    """The elements of lists, separately for each list."""
     found: list[Any] = []
     at = 0
     for length in lists.value_lengths().to_pylist():
@@ -71,7 +71,7 @@ def _cut(elements: list[Any], lists: pa.Array) -> list[Any]:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Dates and times as the integers they are."""
+    """Dates and times as their integer values."""
     if pa.types.is_date32(array.type):
         return array.view(pa.int32())
     if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):

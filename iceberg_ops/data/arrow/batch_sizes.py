@@ -1,7 +1,7 @@
-"""How large a batch may be: batches are bounded by bytes as well as by rows, because one row can hold megabytes.
+"""Limits the size of batches by bytes as well as by rows, because one row can hold megabytes.
 
-The rule upheld: whoever holds several batches at a time (a sort, a merge, a writer's buffer, rows read ahead) can tell from its
-bound in bytes how much memory it takes. A single row is the least that a batch can be cut to.
+The rule: code that holds several batches at a time (a sort, a merge, a writer's buffer, rows read ahead) can compute its memory
+from its limit in bytes. The smallest batch is a single row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 BATCH_BYTES = 32 << 20
-"""Arrow bytes of a batch between reader and writer, about: an eighth of the memory a sort has by default."""
+"""The approximate Arrow bytes of a batch between reader and writer: an eighth of the default memory of a sort."""
 _INDEX_BYTES = 4
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 """Arrow bytes of a value, at most, by Parquet's physical type."""
@@ -35,7 +35,7 @@ def _own_bytes(column: pa.Array) -> int:
 
 
 def cut(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The batch in slices of about ``most_bytes`` or a single row; as it is where it is not larger."""
+    """The batch in slices of about ``most_bytes`` or a single row; unchanged if it is not larger."""
     size = own_bytes(batch)
     if size <= most_bytes or batch.num_rows < 2:
         yield batch
@@ -44,17 +44,17 @@ def cut(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
     rows = min(max(1, most_bytes * batch.num_rows // size), half)
     for start in range(0, batch.num_rows, rows):
         part = batch.slice(start, rows)
-        # Rows of one batch differ: what is still far too large is cut again.
+        # Rows of one batch differ in size: a slice that is still far too large is cut again.
         yield from cut(part, most_bytes) if own_bytes(part) > 2 * most_bytes else (part,)
 
 
 def decoded_rows(
     metadata: pq.FileMetaData, leaves: Collection[int], groups: Sequence[int], most_rows: int, encoded: Collection[int] = ()
 ) -> int:
-    """How many rows of those row groups to decode at once so that about ``BATCH_BYTES`` come of it, at most ``most_rows``.
+    """The number of rows of those row groups to decode at once, for about ``BATCH_BYTES``, at most ``most_rows``.
 
-    ``encoded`` are the leaves that are read as dictionaries. Footers tell encoded sizes only: what a dictionary hides of the other
-    leaves is estimated by the lengths of the least and greatest value.
+    ``encoded`` are the leaves that are read as dictionaries. Footers give only encoded sizes: for the other leaves the size of
+    decoded dictionary values is estimated from the lengths of the least and greatest value.
     """
     found = [metadata.row_group(g) for g in groups]
     per_row = max((_most_bytes_of_a_row(group, leaves, encoded) for group in found if group.num_rows), default=0.0)

@@ -1,10 +1,10 @@
-"""Nulls of structs, lists, maps and variants, counted apart from those of what they hold.
+"""Counts nulls of structs, lists, maps and variants separately from nulls of their content.
 
-Manifests record nulls of leaf columns only: a null struct and one whose fields are null are the same there, and so are a null list
-and an empty one. A rewrite therefore counts them itself, in the rows it reads and in those it stores.
+Manifests record only nulls of leaf columns: there a null struct equals one whose fields are null, and a null list equals an empty
+one. So a rewrite counts these nulls itself, in the rows it reads and in those it stores.
 
-A null counts where everything around it is present. A required column is stored without a null, whatever its rows say: Parquet
-would turn a null into an empty value.
+A null counts if all its parents are present. A required column is stored without a null, whatever its rows say: Parquet would turn
+a null into an empty value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from iceberg_ops.spec.types import UNKNOWN, VARIANT, ListType, MapType, NestedFi
 
 @dataclass(slots=True)
 class NestedNulls:
-    """Counts by field id. ``stored``: as a file holds the rows."""
+    """Counts by field id. ``stored``: the rows are in the form of a file."""
 
     stored: bool = False
     counts: dict[int, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class NestedNulls:
             self._add(f, column, 0)
 
     def _add(self, f: NestedField, array: pa.Array, around: int) -> None:
-        """``around``: how many of the array's nulls belong to a struct around it."""
+        """``around``: how many of the array's nulls belong to a parent struct."""
         if f.type == UNKNOWN or not (f.type.is_nested or f.type == VARIANT):
             return
         own = 0 if self.stored and f.required else array.null_count - around

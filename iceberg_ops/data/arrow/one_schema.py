@@ -1,7 +1,7 @@
-"""Batches of the same columns whose text may be plain in some and in dictionaries in others, under one schema.
+"""Converts batches with plain text in some and dictionaries in others to one schema.
 
-A column is in a dictionary as soon as it is in one anywhere: plain text put into a dictionary takes no more memory than before,
-while text taken out of one can take any amount.
+A column becomes a dictionary if it is one in any batch: encoding plain text takes no more memory than before, while decoding a
+dictionary can take any amount.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 def one_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The schema under which batches of all ``schemas`` go together."""
+    """The common schema of batches with any of ``schemas``."""
     first = schemas[0]
     if all(schema.equals(first) for schema in schemas):
         return first
@@ -36,6 +36,6 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def one_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """The batches as one table, each a chunk of its own."""
+    """The batches as one table, with one chunk per batch."""
     schema = one_schema([batch.schema for batch in batches])
     return pa.Table.from_batches([with_schema(batch, schema) for batch in batches], schema)

@@ -1,7 +1,7 @@
-"""Keeps pandas out of our own processes: Arrow imports it at its first array where it is installed, half a second for nothing.
+"""Keeps pandas out of processes of this package: if it is installed, Arrow imports it at its first array, for half a second.
 
-For processes that are ours alone (the command line, pool workers); in a user's process Arrow has to know pandas. Imports nothing,
-so that whoever never makes an array pays nothing.
+Only for processes of this package (the command line, pool workers); in a user's process Arrow needs pandas. This module imports
+nothing, so a process without arrays pays nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import sys
 
 
 def keep_pandas_out() -> None:
-    """From now on pandas cannot be found in this process, unless it is there already."""
+    """After this, pandas cannot be imported in this process, unless it is already loaded."""
     if "pandas" not in sys.modules and _NoPandas not in sys.meta_path:
         sys.meta_path.insert(0, _NoPandas)
 
 
 class _NoPandas:
-    """A finder that knows of no pandas, and leaves every other module to the next."""
+    """An import finder that hides pandas, and leaves every other module to the next finder."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

@@ -1,11 +1,11 @@
-"""Arrow types that no table has, as the types that hold the same values.
+"""Converts Arrow types that no table has to the types that hold the same values.
 
-A Parquet file stores lists, text and bytes in one form, whatever Arrow type its writer used; a note in the file makes Arrow hand
-them out as that type again: a list view, a view of text or bytes, or an extension type over a struct or list. Here they become
-lists, text, bytes and structs before anything looks at them: Arrow has no kernels that filter views.
+A Parquet file stores lists, text and bytes in one form, whatever Arrow type its writer used. From a note in the file Arrow restores
+that type: a list view, a view of text or bytes, or an extension type over a struct or list. Here they become lists, text, bytes and
+structs before other code sees them: Arrow has no kernels that filter views.
 
-Arrow's own casts of nested values are not used: of a list view that is a slice it gives wrong values, and of anything that holds a
-column of type null one that is cut short, which may end the process when it is sliced (pyarrow 26).
+Arrow's own casts of nested values are not used: for a slice of a list view they give wrong values, and for anything with a column
+of type null a truncated result, which may end the process when it is sliced (pyarrow 26).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 
 def is_list(type_: pa.DataType) -> bool:
-    """Whether the type is a list in any of Arrow's forms; a map is none."""
+    """Whether the type is a list in any of Arrow's forms; a map is not."""
     return bool(
         pa.types.is_list(type_)
         or pa.types.is_large_list(type_)
@@ -33,7 +33,7 @@ def _is_view(type_: pa.DataType) -> bool:
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
-    """The type without views, and without extension types over nested ones; the same object where it has none. Extension types
+    """The type without views, and without extension types over nested ones; the same object if it has none. Extension types
     over primitive ones (uuid) stay."""
     if _is_view(type_):
         return pa.string() if pa.types.is_string_view(type_) else pa.binary()
@@ -55,7 +55,7 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with plain types; the same object where all are."""
+    """The schema with plain types; the same object if all are plain."""
     made = [_plain_field(f) for f in schema]
     return schema if all(f.type == m.type for f, m in zip(schema, made, strict=True)) else pa.schema(made, schema.metadata)
 
@@ -90,7 +90,7 @@ def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def read_whole(schema: pa.Schema) -> tuple[frozenset[int], ...]:
-    """Of each extension type over a nested one in a file's schema the leaves that Arrow reads together or not at all, by number."""
+    """For each extension type over a nested one in a file's schema: the numbers of the leaves that Arrow can only read together."""
     found: list[frozenset[int]] = []
     count = itertools.count()
 
@@ -109,7 +109,7 @@ def read_whole(schema: pa.Schema) -> tuple[frozenset[int], ...]:
 
 
 def as_lists(array: pa.MapArray) -> pa.ListArray:
-    """The same maps as lists of their entries. Nothing is copied, and nothing cast (see above)."""
+    """The same maps as lists of their entries, without a copy and without a cast (see above)."""
     entries = array.values
     return pa.Array.from_buffers(
         pa.list_(entries.type), len(array), array.buffers()[:2], array.null_count, array.offset, children=[entries]
@@ -117,8 +117,8 @@ def as_lists(array: pa.MapArray) -> pa.ListArray:
 
 
 def elements_of(array: pa.Array) -> pa.Array:
-    """The elements of lists, one list after the other. Where every list is null Arrow's ``flatten`` builds a new array, which it
-    cannot for an extension type inside a struct or map (uuid)."""
+    """The elements of lists, one list after the other. If every list is null, Arrow's ``flatten`` builds a new array, which fails
+    for an extension type inside a struct or map (uuid)."""
     return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
 
 

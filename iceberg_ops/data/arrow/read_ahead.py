@@ -1,8 +1,8 @@
-"""Reading while writing: an iterator drained by a thread of its own, a few items ahead.
+"""Reads while writing: a thread iterates the input, a few items ahead.
 
-Decoding and encoding both leave the interpreter free, so a task that would otherwise alternate between them uses a second core
-where one is idle (the last task of a stage, a table of one file), and costs no more where none is. A writer that takes a whole row
-group and then encodes it for a while keeps its reader busy only if about a row group may wait.
+Decoding and encoding both release the interpreter's lock. So a task that would otherwise alternate between them uses a second core
+if one is idle (the last task of a stage, a table of one file), and costs no more if none is. A writer collects a whole row group
+and then encodes it for a while; its reader stays busy only if about a row group may wait.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def _one(_: object) -> int:
 
 
 def ahead(items: Iterator[T], depth: int = _DEPTH, size_of: Callable[[T], int] = _one) -> Generator[T]:
-    """The same items; the next is read while those that wait to be taken are together smaller than ``depth`` (``size_of`` each: 1,
-    or say bytes). What the iterator raises is raised here, after what came before.
+    """The same items; the next is read while the waiting items are together smaller than ``depth`` (``size_of`` gives the size of
+    an item: 1, or for example bytes). An error of the iterator is raised here, after the items before it.
 
-    Closing this iterator stops the thread and waits for it, so nothing is read after an error on the taking side.
+    Closing this iterator stops the thread and waits for it, so nothing is read after an error of the consumer.
     """
     waiting: _Waiting[T] = _Waiting(depth, size_of)
     thread = threading.Thread(target=waiting.drain, args=(items,), name="read-ahead", daemon=True)
@@ -38,7 +38,7 @@ def ahead(items: Iterator[T], depth: int = _DEPTH, size_of: Callable[[T], int] =
 
 
 class _Waiting(Generic[T]):
-    """Items on their way from the thread that reads to the one that takes them."""
+    """The items between the thread that reads and the consumer."""
 
     def __init__(self, depth: int, size_of: Callable[[T], int]) -> None:
         self._depth, self._size_of = depth, size_of

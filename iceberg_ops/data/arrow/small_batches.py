@@ -1,9 +1,9 @@
-"""Rows of small files put together, so that what is done with each batch is done once for many files.
+"""Joins rows of small files into larger batches, so that the cost per batch is paid once for many files.
 
-A batch costs about 0.3 ms, however many rows it has: it is counted, measured, handed from thread to thread, and each of its columns
-is encoded as a piece of its own. Copying the rows of a small one costs a sixth of that. Large ones pass as they are.
+A batch costs about 0.3 ms, however many rows it has: it is counted, measured, passed between threads, and each of its columns is
+encoded separately. Copying the rows of a small one costs a sixth of that. Large batches pass unchanged.
 
-The rule upheld: the same rows in the same order, in memory of at most two batches more.
+The rule: the same rows in the same order, with the memory of at most two more batches.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow as pa
 _ENOUGH_ROWS = 1 << 16
 MOST_BYTES = 8 << 20
 _LARGE = 4
-"""A batch of a fourth of what is enough is worth a call of its own."""
+"""A batch of at least a fourth of the limit is worth its own call."""
 
 
 def together(batches: Iterable[pa.RecordBatch], most_bytes: int = MOST_BYTES) -> Generator[pa.RecordBatch]:
-    """The same rows in fewer batches, none joined to more than ``most_bytes`` and a fourth. Neighbours are joined only where their
-    types are the same: text that one file keeps in dictionaries and another does not stays apart."""
+    """The same rows in fewer batches, none joined to more than ``most_bytes`` and a fourth. Neighbours are joined only if their
+    types are equal: text that one file keeps in dictionaries and another does not stays separate."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -40,7 +40,7 @@ def together(batches: Iterable[pa.RecordBatch], most_bytes: int = MOST_BYTES) ->
 
 
 def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One batch, or the same ones where Arrow cannot join them (dictionaries that hold nulls, for one)."""
+    """One batch, or the same ones if Arrow cannot join them (for example dictionaries that contain nulls)."""
     if len(batches) == 1:
         return batches
     try:

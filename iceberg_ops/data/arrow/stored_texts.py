@@ -1,7 +1,7 @@
-"""Whether the text that a table's files hold is UTF-8, as the spec requires.
+"""Checks that the text in a table's files is UTF-8, as the spec requires.
 
-Other engines can store anything as text (Spark's ``CAST(binary AS STRING)`` does), and read it back. No file written here has such
-a text, so rows that are to be written again are checked first, where the file they come from is known.
+Other engines can store any bytes as text (for example Spark's ``CAST(binary AS STRING)``), and read them back. Files written here
+never contain such text, so rows are checked before they are rewritten, while their source file is known.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from iceberg_ops.spec.types import STRING, MapType, NestedField, StructType, chi
 
 
 def with_checked_texts(batch: pa.RecordBatch, fields: Sequence[NestedField], location: str) -> pa.RecordBatch:
-    """The rows of a table's file, ``fields`` its first columns. A dictionary that has such a text among its values, but in no row
-    (deletes took these away), becomes a plain column. Raises CorruptTableError that names file and column."""
+    """The rows of a table's file; ``fields`` are its first columns. If a dictionary contains such a text, but no remaining row uses
+    it (deletes removed them), it becomes a plain column. Raises CorruptTableError that names file and column."""
     for place, f in enumerate(fields):
         column = batch.column(place)
         if isinstance(column, pa.DictionaryArray) and column_without_utf8(f, column):
@@ -32,8 +32,8 @@ def with_checked_texts(batch: pa.RecordBatch, fields: Sequence[NestedField], loc
 
 
 def column_without_utf8(f: NestedField, array: pa.Array, path: str = "") -> str | None:
-    """The name of the column, or of the part of it below ``path``, that holds text which is no UTF-8; None where all is. Of a
-    dictionary all values count."""
+    """The name of the column, or of the part of it below ``path``, that contains text which is not UTF-8; None if there is none.
+    All values of a dictionary count."""
     if not _holds_text(f):
         return None
     name = path + f.name

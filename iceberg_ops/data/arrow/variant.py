@@ -1,8 +1,8 @@
-"""Variant columns (v3): bytes of metadata and value, as the Parquet variant encoding defines them.
+"""Variant columns (v3): bytes of metadata and value, in the Parquet variant encoding.
 
 Canonical Arrow form: struct<metadata: binary, value: binary>, unshredded; so a rewrite writes shredded variants unshredded. Neither
-part is ever null, also where the variant is: Parquet's writer refuses a null there, though nobody sees it. Taking values apart for
-people is in ``variant_values``; putting shredded columns together again in ``variant_shredding``.
+part is ever null, even if the variant is: Parquet's writer refuses a null there, although it is not visible. ``variant_values``
+decodes values for output; ``variant_shredding`` reassembles shredded columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from iceberg_ops.errors import CorruptTableError
 
 
 def read_variant(array: pa.Array, name: str) -> pa.Array:
-    """A file's variant column in canonical form. Raises CorruptTableError where it has no variant's shape."""
+    """A file's variant column in canonical form. Raises CorruptTableError if it does not have a variant's structure."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     names = [array.type.field(i).name for i in range(array.type.num_fields)] if pa.types.is_struct(array.type) else []
@@ -33,8 +33,8 @@ def read_variant(array: pa.Array, name: str) -> pa.Array:
 
 
 def _without_nulls(array: pa.Array, parts: list[pa.Array], name: str) -> list[pa.Array]:
-    """Some bytes where the variant is null. One that is there without a value is a variant null, as a shredded one is; one without
-    metadata is a CorruptTableError."""
+    """Puts some bytes where the variant is null. A present variant without a value is a variant null, like a shredded one; one
+    without metadata is a CorruptTableError."""
     metadata, value = parts
     present, nothing = array.is_valid(), pa.scalar(b"", pa.binary())
     metadata = pc.if_else(present, metadata, nothing)

@@ -1,7 +1,7 @@
-"""Putting variant values together (Parquet's Variant encoding, version 1): the inverse of ``variant_values``.
+"""Encodes variant values (Parquet's Variant encoding, version 1): the inverse of ``variant_values``.
 
-Every piece comes out in its shortest form: short strings for up to 63 bytes, offsets and field ids in the fewest bytes that hold
-them, object fields sorted by the bytes of their names. Integers, decimals and times keep the width their type has.
+Every part is encoded in its shortest form: short strings for up to 63 bytes, offsets and field ids in the fewest bytes that can
+hold them, object fields sorted by the bytes of their names. Integers, decimals and times keep the width of their type.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def array(elements: Sequence[bytes]) -> bytes:
 
 
 def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
-    """An object of encoded values by name; ``ids`` are the places of names in the metadata. Raises CorruptTableError for a name
+    """An object of encoded values by name; ``ids`` are the positions of names in the metadata. Raises CorruptTableError for a name
     that is not there."""
     names = sorted(fields, key=lambda name: name.encode("utf-8"))
     if missing := [name for name in names if name not in ids]:

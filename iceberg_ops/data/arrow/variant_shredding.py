@@ -1,11 +1,11 @@
-"""Shredded variants put together again (Parquet's "Variant Shredding").
+"""Reassembles shredded variants (Parquet's "Variant Shredding").
 
-A shredded variant keeps what fits a type in ``typed_value`` (a primitive, a list, or a struct of fields, each shredded in turn) and
-the rest in ``value``. Work goes column by column: every level becomes one encoded value per row, or none where it is missing; what
-may not be missing (the column itself, an array's element) is a variant null then.
+A shredded variant keeps the part that fits a type in ``typed_value`` (a primitive, a list, or a struct of fields, each shredded in
+turn) and the rest in ``value``. Work goes column by column: every level becomes one encoded value per row, or none if it is
+missing. A missing value that is required (the column itself, an array's element) becomes a variant null.
 
-What the specification calls invalid is a CorruptTableError and never a guess: both parts set without being an object, a field in
-both parts of an object, field groups that may be null, types that no variant has.
+A structure that the specification calls invalid is a CorruptTableError and never a guess: both parts set without being an object, a
+field in both parts of an object, field groups that may be null, types that variants do not have.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def _ids(metadata: bytes) -> Ids:
 
 
 class _Column:
-    """One variant column being put together; ``metadata`` has an entry per row of the column."""
+    """One variant column during reassembly; ``metadata`` has an entry per row of the column."""
 
     def __init__(self, metadata: Sequence[bytes | None]) -> None:
         self.metadata = metadata
 
     def values(self, group: pa.StructArray, rows: Sequence[int], present: Any) -> Encoded:
-        """Encoded values of a group of ``value`` and ``typed_value``; None where both are null or the group is not ``present``.
+        """Encoded values of a group of ``value`` and ``typed_value``; None if both are null or the group is not ``present``.
         ``rows`` are the rows of the variant column that the group's entries belong to."""
         names = [group.type.field(i).name for i in range(group.type.num_fields)]
         if not set(names) & {"value", "typed_value"}:
@@ -128,7 +128,7 @@ class _Column:
 
 
 def _where(present: Any, values: Encoded) -> Encoded:
-    """Arrow keeps anything below a null."""
+    """Arrow may keep any bytes below a null."""
     return [v if there else None for v, there in zip(values, present, strict=True)]
 
 

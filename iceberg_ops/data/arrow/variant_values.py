@@ -1,10 +1,11 @@
-"""Taking variant values apart (Parquet's Variant encoding, version 1).
+"""Decodes variant values (Parquet's Variant encoding, version 1).
 
-A variant is two byte strings: metadata (a dictionary of field names) and value. ``decode`` gives plain Python values; what JSON
-has no form for becomes text, as in the JSON single-value forms. Every breach of the encoding is a CorruptTableError.
+A variant is two byte strings: metadata (a dictionary of field names) and value. ``decode`` gives plain Python values; a value
+without a JSON form becomes text, as in the JSON single-value forms. Every violation of the encoding is a CorruptTableError.
 
-Values lie one after the other, so all together are no longer than the variant. One whose offsets lead to the same bytes again and
-again stands for more values than memory holds: what is read is counted. Nothing here calls itself, so depth costs no stack.
+Values lie one after the other, so all together are no longer than the variant. If offsets point to the same bytes again and again,
+the variant describes more values than memory can hold, so the bytes read are counted. No function here is recursive, so depth costs
+no stack.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from iceberg_ops.spec.types import DATE, TIME, TIMESTAMP, TIMESTAMP_NS, TIMESTAM
 _WIDE = Context(prec=40)
 _DEEPEST = 500
 _MOST_SHARED = 16
-"""Values that share bytes are read as long as all together are not longer than this many times the variant."""
+"""Shared values are read as long as all together are not longer than this many times the variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def decode(variant: Variant) -> Any:
 
 
 def object_fields(value: bytes, names: list[str]) -> dict[str, bytes] | None:
-    """The fields of an encoded object as encoded values, which are not looked into; None where the value is no object. Raises
+    """The fields of an encoded object as encoded values, which are not decoded; None if the value is not an object. Raises
     CorruptTableError."""
     with _damage():
         if value[0] & 0x03 != 2:
@@ -104,11 +105,11 @@ def _damage() -> Iterator[None]:
 
 
 def _decoded(variant: Variant, leaf: Callable[[Any], Any]) -> Any:
-    """The value with its leaves as ``leaf`` has them."""
+    """The value with ``leaf`` applied to its leaves."""
     data, names = variant.value, names_in(variant.metadata)
     found: list[Any] = [None]
     waiting: list[tuple[int, int, Any, Any]] = [(0, 0, found, 0)]
-    """Where a value begins, how deep it lies, and the container and key that it belongs to."""
+    """Where a value begins, its depth, and the container and key that it belongs to."""
     left = _MOST_SHARED * len(data)
     with _damage():
         while waiting:
@@ -143,8 +144,8 @@ def _slice(data: bytes, start: int, end: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """An object or array: where the values of its fields or elements begin, by name or number; where the first of all may lie, and
-    where the container ends."""
+    """An object or array: where the values of its fields or elements begin, by name or number; the earliest possible start of a
+    value; and the end of the container."""
 
     places: list[tuple[Any, int]]
     start: int

@@ -1,7 +1,7 @@
-"""Bound terms over Arrow columns: ``upper(city)``, ``price * 2``, conditions that are no comparison with a literal.
+"""Bound terms over Arrow columns: ``upper(city)``, ``price * 2``, conditions that are not a comparison with a literal.
 
-A term of one column is evaluated once for each distinct value, others row by row, by the same functions that decide a single row
-(``expressions.scalars.evaluation``); nothing here knows what a function means.
+A term of one column is evaluated once for each distinct value, other terms row by row, with the same functions as a single row
+(``expressions.scalars.evaluation``); this module does not know what a function means.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from iceberg_ops.spec.types import UNKNOWN, PrimitiveType
 
 
 def computed(term: Bound, columns: Mapping[int, pa.Array], rows: int, what: str) -> pa.Array:
-    """The term's value for every row, in the Arrow type of its own. ``what``: its SQL text, for errors.
+    """The term's value for every row, in the Arrow form of its type. ``what``: its SQL text, for errors.
 
-    Raises DataError where Spark raises for one of the rows, NeedsSparkError for a value of which only Spark knows.
+    Raises DataError if Spark raises for one of the rows, NeedsSparkError for a value that only Spark can compute.
     """
     type_ = term.type
     assert isinstance(type_, PrimitiveType)
@@ -59,7 +59,7 @@ def _evaluated(
     if indices.null_count:
         indices = indices.fill_null(len(encoded.dictionary))
     places, inverse = np.unique(np.asarray(indices), return_inverse=True)
-    known = [*values_of(reference.type, encoded.dictionary), None]  # rows of these places only: another could be an error
+    known = [*values_of(reference.type, encoded.dictionary), None]  # only values of these rows: another value could be an error
     return _array(type_, [value((known[place],)) for place in places.tolist()]).take(pa.array(inverse.reshape(-1)))
 
 

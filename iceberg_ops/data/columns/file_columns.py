@@ -1,12 +1,12 @@
-"""Which column of a data file has which field id.
+"""Finds which column of a data file has which field id.
 
-Columns are found by field id only (spec: "Column Projection"). Ids come from the file itself (``PARQUET:field_id`` or
-``iceberg.id``); where a file carries none at all, from the table's name mapping (spec: "Name Mapping Serialization"); and where
-the table has none either (or one that contradicts its schema), from the names of the table's own columns, as Java does for ORC and
-Avro. Java reads such Parquet files by position; a file whose names match no column at all is read by position here too, so that
-migrated tables keep their rows.
+Columns are found only by field id (spec: "Column Projection"). Ids come from the file itself (``PARQUET:field_id`` or
+``iceberg.id``). If a file has no ids at all, they come from the table's name mapping (spec: "Name Mapping Serialization"). If the
+table has no mapping either (or one that contradicts its schema), they come from the names of the table's own columns, as in Java
+for ORC and Avro. Java reads such Parquet files by position; a file whose names match no column at all is read by position here too,
+so that migrated tables keep their rows.
 
-Files that follow each other mostly have the same columns: what was last made of a schema is kept, and used where the next is equal.
+Consecutive files mostly have the same columns: the last result for a schema is cached, and used if the next schema is equal.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ORC_ID = b"iceberg.id"
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column of a file or a part of one. ``index`` is its place among its siblings; ``leaves`` are the numbers of its primitive
-    leaves, counted over the whole file. ``children`` are struct fields, (element,) or (key, value)."""
+    """A column of a file or a part of one. ``index`` is its position among its siblings; ``leaves`` are the numbers of its
+    primitive leaves, counted over the whole file. ``children`` are struct fields, (element,) or (key, value)."""
 
     field_id: int | None
     name: str
@@ -46,11 +46,11 @@ class FileColumn:
 _SEEN: dict[str, tuple[pa.Schema, tuple[FileColumn, ...]]] = {}
 """The last schema with ids, and its columns."""
 _PRUNED: dict[str, tuple[tuple[FileColumn, ...], pa.Schema, frozenset[int], tuple[FileColumn, ...]]] = {}
-"""What was pruned last: the columns, the schema, the leaves, the result."""
+"""The last call of ``pruned``: the columns, the schema, the leaves, the result."""
 
 
 def find_column(columns: Sequence[FileColumn], field_id: int) -> FileColumn | None:
-    """The column of that id among siblings. Raises CorruptTableError for several: nothing says which of them is meant."""
+    """The column with that id among siblings. Raises CorruptTableError for several: it is unclear which one is meant."""
     found = [c for c in columns if c.field_id == field_id]
     if len(found) > 1:
         raise CorruptTableError(
@@ -72,16 +72,16 @@ def child_arrow_fields(type_: pa.DataType) -> list[pa.Field]:
 
 @dataclass(frozen=True)
 class ColumnIds:
-    """How ids are found: the table's mapping, and its schema for files of tables without one."""
+    """How ids are found: the table's mapping, and its schema for tables without a mapping."""
 
     mapping: NameMapping | None = None
     schema: Schema | None = None
     trust_ids: bool = True
-    """False: ids in the source are another table's, perhaps; names decide."""
+    """False: ids in the source may belong to another table, so names decide."""
 
     def columns(self, source: pa.Schema) -> tuple[FileColumn, ...]:
         """The file's columns with ids; ``source`` has plain types (``plain_types``). The same call on a schema pruned to some
-        columns gives these the same ids, except where ids come from positions: resolve the whole file first, then ``pruned``."""
+        columns gives these the same ids, except if ids come from positions: resolve the whole file first, then use ``pruned``."""
         fields = list(source)
         if self.trust_ids:
             seen = _SEEN.get("columns")
@@ -101,8 +101,8 @@ class ColumnIds:
 
 
 def pruned(columns: Sequence[FileColumn], source: pa.Schema, leaves: AbstractSet[int]) -> tuple[FileColumn, ...]:
-    """``columns`` as they appear in a batch of ``source``, which holds those of these ``leaves`` only, in the file's order: the ids
-    stay, the places change. Names are not looked at: a file may have several columns of one name, apart by their ids."""
+    """``columns`` as they appear in a batch of ``source``, which holds only those of these ``leaves``, in the file's order: the ids
+    stay, the positions change. Names are ignored: a file may have several columns with one name and different ids."""
     seen = _PRUNED.get("last")
     if seen is not None and seen[0] is columns and source.equals(seen[1]) and seen[2] == leaves:
         return seen[3]
@@ -121,8 +121,8 @@ def _pruned(columns: Sequence[FileColumn], fields: Sequence[pa.Field], leaves: A
 
 
 def _id_of(f: pa.Field) -> int | None:
-    """The field id that the file notes for a column; a negative one means that it has none. Raises CorruptTableError for one that
-    is no number: without its id the column would be read as missing."""
+    """The field id that the file records for a column; a negative one means that it has none. Raises CorruptTableError for an id
+    that is not a number: without its id the column would be read as missing."""
     for key in (FIELD_ID, ORC_ID):
         text = (f.metadata or {}).get(key)
         if text is None:
@@ -136,8 +136,8 @@ def _id_of(f: pa.Field) -> int | None:
 
 
 def _contradicts(fields: Sequence[MappedField], parent: int | None, schema: Schema) -> bool:
-    """True where the mapping puts an id under another parent than the schema does. Fields never move to another parent, so such a
-    mapping was made for other ids (Hive numbered migrated nested columns twice) and would read one column as another."""
+    """True if the mapping puts an id under another parent than the schema does. Fields never move to another parent, so such a
+    mapping was made for other ids (Hive assigned ids of migrated nested columns twice) and would read one column as another."""
     for f in fields:
         if f.field_id is not None and schema.parents.get(f.field_id, parent) != parent:
             return True
@@ -157,7 +157,7 @@ def _any_ids(fields: Sequence[pa.Field]) -> bool:
 
 def _mapped(names: Sequence[str], fields: Sequence[MappedField]) -> list[MappedField | None]:
     """The mapped field of each of these siblings. An exact name wins over one that differs in case (Hive lower-cases the names in
-    its files), first or last. In lower case only those names stand that mean one field: two fields whose names differ only
+    its files), in any order. Lower-case matching only uses names that stand for one field: two fields whose names differ only
     in case are found by their exact names."""
     exact = {name: f for f in fields for name in f.names}
     owners: dict[str, set[int | None]] = {}
@@ -181,7 +181,7 @@ def _numbered(fields: Sequence[pa.Field], mapping: Sequence[MappedField], *, chi
 
 
 def _column(f: pa.Field, index: int, leaf: Iterator[int], entry: MappedField | None, mapped: bool) -> FileColumn:
-    """``entry`` is the mapping's field of this column; ``mapped``: it gives the id, not the file."""
+    """``entry`` is the mapping's field of this column; ``mapped``: the mapping gives the id, not the file."""
     field_id = (entry.field_id if entry else None) if mapped else _id_of(f)
     inner = child_arrow_fields(f.type)
     entries = _mapped(_roles(f.type) or [c.name for c in inner], entry.fields if entry else ())

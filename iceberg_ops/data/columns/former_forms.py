@@ -1,10 +1,10 @@
-"""Columns of a file that are stored as a former column of the table was.
+"""Detects columns of a file that are stored in the form of a former column of the table.
 
-Another engine may have replaced the table (CREATE OR REPLACE TABLE) and left its branches: a column has the id of the former one of
-its name then. Many types are stored in a form that another one is read from: a long is a timestamp without its annotation, bytes
-are a decimal's digits. Read as the present column, rows of the former one would have other values. So a file whose column has the
-form of a former type, and of no type that the present column may have been promoted from, is refused. Whole numbers among
-each other and decimals among each other keep their values, or do not fit: these are read. Of a column of type unknown no file is.
+Another engine may have replaced the table (CREATE OR REPLACE TABLE) and left its branches: then a column has the id of the former
+one with its name. Many types are stored in a form that can be read as another type: a long is a timestamp without its annotation,
+bytes are a decimal's digits. Rows of the former column would be read with other values. So a file is refused if its column has the
+form of a former type, and of no type from which the current column may have been promoted. Integers among each other and decimals
+among each other keep their values, or do not fit: these are read. No file is read for a column of type unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from iceberg_ops.spec.types import (
 def forbid_former(
     location: str, file_format: FileFormat, columns: Sequence[FileColumn], fields: Sequence[NestedField], context: ReadContext
 ) -> None:
-    """Prevents that columns of a file are read as ``fields`` which were written for others. Raises FormerColumnsError."""
+    """Prevents reading columns of a file as ``fields`` that they were not written for. Raises FormerColumnsError."""
     if context.types_had:
         _Forms(location, file_format, context).check(columns, fields)
 
@@ -65,7 +65,7 @@ class _Forms:
             raise FormerColumnsError.instead_of(CorruptTableError(found))
 
     def _former(self, stored: pa.DataType, f: NestedField) -> IcebergType | None:
-        """The former type that a file's column is stored as; None: it is stored as the present one, or in a form of its own."""
+        """The former type in which a file's column is stored; None: it is stored as the current type, or in a form of neither."""
         had = self._context.types_had.get(f.field_id, frozenset())
         version = self._context.format_version
         own = {f.type, *(t for t in had if can_promote(t, f.type, version))}
@@ -75,7 +75,7 @@ class _Forms:
         return next((t for t in had - own if self._form(t) == form and not _keep_values(t, f.type)), None)
 
     def _form(self, type_: IcebergType) -> pa.DataType:
-        """As the type is stored. ORC has no times and no values of fixed length, and all its timestamps are nanoseconds."""
+        """The stored form of the type. ORC has no times and no values of fixed length, and all its timestamps are nanoseconds."""
         form = arrow_type(type_)
         if self._is_orc and pa.types.is_timestamp(form):
             return pa.timestamp("ns", form.tz)

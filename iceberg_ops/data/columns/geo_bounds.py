@@ -1,8 +1,8 @@
 """Bounds of geometry and geography columns (spec: "Bounds for Geometry and Geography").
 
-A box over all coordinates; NaN adds nothing, and a dimension nobody has is left out. No bounds rather than wrong ones: none where x
-or y is nowhere, where a value is no WKB, and, for geographies, where a shape has edges (they bulge beyond their ends) or a
-coordinate lies outside its canonical range.
+A box over all coordinates; NaN adds nothing, and a dimension without values is left out. No bounds are better than wrong ones:
+there are none if x or y has no value, if a value is not WKB, and, for geographies, if a shape has edges (they bulge beyond their
+ends) or a coordinate lies outside its canonical range.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Box:
     unbounded: bool = False
 
     def extend(self, values: pa.Array) -> None:
-        """Take in WKB values; nulls are passed over."""
+        """Add WKB values; nulls are ignored."""
         values = values.drop_null()
         if self.unbounded or not len(values):
             return
@@ -50,7 +50,7 @@ class Box:
             self.unbounded = True
 
     def corners(self) -> tuple[bytes, bytes] | None:
-        """Lower and upper bound as they are stored; None where there are none."""
+        """Lower and upper bound in stored form; None if there are none."""
         outside = self.on_sphere and any(
             self.seen[i] and (self.low[i] < least or self.high[i] > most) for i, (least, most) in enumerate(_RANGES)
         )
@@ -82,7 +82,7 @@ class Box:
 
 
 def _plain_points(values: pa.Array) -> npt.NDArray[np.float64] | None:
-    """The coordinates of values that are all little-endian XY points; None where one is something else."""
+    """The coordinates of values that are all little-endian XY points; None if one is not."""
     values = values.cast(pa.binary())
     lengths = pc.min_max(pc.binary_length(values)).as_py()
     if lengths["min"] != _POINT_XY_BYTES or lengths["max"] != _POINT_XY_BYTES:

@@ -1,7 +1,7 @@
-"""Numbers for keys: rows whose keys are equal have the same number, and rows of others are looked up among them.
+"""Numbers for keys: rows with equal keys have the same number, and other rows can be looked up by key.
 
-Equality is of values of one exact type (no floats): what a join or a grouping by several columns needs, a column at a time. Whether
-a null is a key of its own is the caller's to say: SQL's GROUP BY says yes, its ``=`` says no.
+Values of one exact type are compared (no floats), column by column: this serves joins and groupings by several columns. The caller
+decides whether a null is a key: for SQL's GROUP BY it is, for its ``=`` it is not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.int64]
 
 
 class KeyCodes:
-    """``of_rows``: from 0, the number of each row's key; -1 where a part of it is null, unless ``nulls_are_keys``."""
+    """``of_rows``: the number of each row's key, from 0; -1 if a part of it is null, unless ``nulls_are_keys``."""
 
     def __init__(self, columns: Sequence[pa.Array], *, nulls_are_keys: bool = False) -> None:
         self._steps: list[tuple[pa.Array, Codes]] = []
@@ -35,7 +35,7 @@ class KeyCodes:
         self.of_rows = codes if nulls_are_keys else np.where(null, -1, codes)
 
     def find(self, columns: Sequence[pa.Array]) -> Codes:
-        """The number of the key of each of other rows, -1 where it is none of these or a part of it is null."""
+        """The key number of each given row; -1 if its key is not known or a part of it is null."""
         codes = np.zeros(len(columns[0]), np.int64)
         absent = np.zeros(len(codes), np.bool_)
         for column, (values, kinds) in zip(columns, self._steps, strict=True):
@@ -47,7 +47,7 @@ class KeyCodes:
 
 
 def _places(column: pa.Array, values: pa.Array) -> Codes:
-    """Where each value stands among ``values``; -1 for null and for what is none of them."""
+    """The index of each value among ``values``; -1 for null and for a value that is not among them."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     found = pc.index_in(column.cast(values.type), value_set=values).fill_null(-1)
@@ -55,7 +55,7 @@ def _places(column: pa.Array, values: pa.Array) -> Codes:
 
 
 def ranks(column: pa.Array) -> Codes:
-    """The place of each row's value in ascending order, equal values the same, null -1. Not for floats."""
+    """The rank of each row's value in ascending order, equal values the same, null -1. Not for floats."""
     encoded = distinct(column)
     order = np.asarray(pc.array_sort_indices(encoded.dictionary), np.int64)
     place = np.empty(len(order) + 1, np.int64)

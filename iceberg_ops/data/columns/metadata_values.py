@@ -1,7 +1,7 @@
-"""Metadata columns of rows that were read (spec: "Reserved Field IDs", "Row Lineage").
+"""Metadata columns of read rows (spec: "Reserved Field IDs", "Row Lineage").
 
-A stored ``_row_id`` or ``_last_updated_sequence_number`` is given out as it is; null inherits from the file. A file without
-``first_row_id`` has no lineage: both columns are null (LINEAGE-06). Of a file that is not committed yet they are what is stored.
+A stored ``_row_id`` or ``_last_updated_sequence_number`` is returned unchanged; null inherits from the file. A file without
+``first_row_id`` has no lineage: both columns are null (LINEAGE-06). For an uncommitted file the stored values are returned.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def check_can_be_scanned(projected: Schema) -> None:
 
 
 def lineage_fields(projected: Schema) -> tuple[NestedField, ...]:
-    """The row lineage columns asked for: the only metadata columns that files may hold."""
+    """The requested row lineage columns: the only metadata columns that files may hold."""
     return tuple(f for f in projected.fields if f.field_id in _LINEAGE)
 
 
 def with_metadata_columns(
     data: pa.RecordBatch, stored: pa.RecordBatch, positions: npt.NDArray[np.int64], task: FileScanTask, context: ReadContext
 ) -> pa.RecordBatch:
-    """``data`` with the metadata columns among ``context.projected`` put in their places; ``stored`` are the file's lineage
+    """``data`` with the metadata columns among ``context.projected`` inserted at their positions; ``stored`` are the file's lineage
     columns."""
     arrays, fields = [], []
     taken = 0

@@ -1,9 +1,8 @@
-"""Values of fields that a file, or rows handed to a writer, do not have (spec: "Column Projection", "Default values").
+"""Values of fields that are missing in a file, or in rows given to a writer (spec: "Column Projection", "Default values").
 
-The rules hold at every depth, inside structs as at the top. A file's identity partition value comes first, because planning and
-residuals go by it; then the default. A struct's own default is null or ``{}``, which stands for its fields' defaults (DEFAULT-08,
-DEFAULT-09). A struct that the file lacks as a whole is there all the same where the partition has a value for a field of it.
-"""
+The rules hold at every depth, inside structs as at the top level. A file's identity partition value comes first, because planning
+and residuals use it; then the default. A struct's own default is null or ``{}``, which stands for its fields' defaults (DEFAULT-08,
+DEFAULT-09). A struct that is missing as a whole is still present if the partition has a value for one of its fields."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ def _not_in_the_file(f: NestedField) -> NoReturn:
 
 @dataclass(frozen=True)
 class MissingValues:
-    """``constants``: by field id a type and a value of it, which come before any default; ``structs``: ids of structs that have one
-    of them inside, by the table's schema, whichever fields are asked for; ``default`` gives a field's own (MISSING: null);
+    """``constants``: by field id a type and a value of it, which come before any default; ``structs``: ids of structs that contain
+    one of them, by the table's schema, whichever fields are read; ``default`` gives a field's own default (MISSING: null);
     ``refuse`` raises for a required field without a value."""
 
     constants: Mapping[int, tuple[IcebergType, Any]] = field(default_factory=dict)
@@ -38,7 +37,7 @@ class MissingValues:
     refuse: Callable[[NestedField], NoReturn] = _not_in_the_file
 
     def value_of(self, f: NestedField) -> Any:
-        """Canonical value of a field that is not there, None where it is null. Raises what ``refuse`` raises."""
+        """Canonical value of a missing field, None for null. Raises the errors of ``refuse``."""
         if f.field_id in self.constants:
             type_, value = self.constants[f.field_id]
             return value_in_type(value, type_, f.type)
@@ -56,8 +55,8 @@ OF_NO_PARTITION = MissingValues()
 
 
 def of_partition(constants: Mapping[int, tuple[IcebergType, Any]], schemas: Sequence[Schema]) -> MissingValues:
-    """What a file does not have; ``constants`` are types and values of its partition by source id. ``schemas``: the table's, also
-    those that had a field which was dropped since: its struct stays present."""
+    """The values for fields missing in a file; ``constants`` are types and values of its partition by source id. ``schemas``: all
+    of the table's schemas, because one may have a field that was dropped since: its struct stays present."""
     around = (
         ancestors(next((s for s in schemas if field_id in s.parents), schemas[0]), field_id)
         for field_id, (_, value) in constants.items()
@@ -67,7 +66,7 @@ def of_partition(constants: Mapping[int, tuple[IcebergType, Any]], schemas: Sequ
 
 
 def ancestors(schema: Schema, field_id: int) -> Iterator[int]:
-    """Ids of the structs around a field, from the inside; none for a field that the schema does not have."""
+    """Ids of the parent structs of a field, innermost first; none for a field that the schema does not have."""
     parent = schema.parents.get(field_id)
     while parent is not None:
         yield parent
@@ -75,7 +74,7 @@ def ancestors(schema: Schema, field_id: int) -> Iterator[int]:
 
 
 def write_defaults(schema: Schema) -> MissingValues:
-    """What a writer stores that is not given a field (DEFAULT-02). A required field without write default is a DataError."""
+    """The values that a writer stores for missing fields (DEFAULT-02). A required field without write default is a DataError."""
 
     def refuse(f: NestedField) -> NoReturn:
         raise DataError(f"column {schema.name_of(f.field_id)} is required and has no write-default, but the rows do not have it")

@@ -1,7 +1,7 @@
 """Partition transforms on whole Arrow columns (spec: "Partition Transforms").
 
-The scalar transforms of ``iceberg_ops.spec.transform_functions`` are the definition; what is vectorised here gives the same values
-and falls back to them, once per distinct value, for the rest (bucket of text, decimals).
+The scalar transforms of ``iceberg_ops.spec.transform_functions`` are the definition. Vectorised code here gives the same values;
+the other transforms (bucket of text, decimals) call the scalar ones, once per distinct value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WIDEST_DECIMAL = 76
 def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array:
     """The transform's values for a canonical column of type ``source``.
 
-    Raises UnsupportedError for an unknown transform, DataError for a value that the transform's type does not hold.
+    Raises UnsupportedError for an unknown transform, DataError for a value that does not fit the transform's type.
     """
     found = sortable(transform, source, array)
     wanted = arrow_type(transform.result_type(source))
@@ -36,7 +36,7 @@ def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> p
 
 
 def sortable(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array:
-    """The transform's values: what rows are ordered by. Decimals come in a type that is wide enough for all of them. Raises
+    """The transform's values as keys for ordering rows. Decimals have a type that is wide enough for all of them. Raises
     UnsupportedError for an unknown transform."""
     if not transform.is_known:
         raise UnsupportedError(
@@ -60,7 +60,7 @@ def sortable(transform: Transform, source: IcebergType, array: pa.Array) -> pa.A
 
 
 def distinct(array: pa.Array) -> pa.DictionaryArray:
-    """A column's distinct values and where each stands; as it is where it is encoded already."""
+    """A column's distinct values and the index of each row's value; unchanged if it is already encoded."""
     if isinstance(array, pa.DictionaryArray):
         return array
     return (array.cast(pa.decimal128(38, array.type.scale)) if pa.types.is_decimal(array.type) else array).dictionary_encode()
@@ -84,7 +84,7 @@ def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Arra
 
 
 def _truncated(array: pa.Array, width: int) -> pa.Array:
-    """``v - (((v % W) + W) % W)`` in the column's own type, every step of which wraps around as in Iceberg Java."""
+    """``v - (((v % W) + W) % W)`` in the column's own type; every step wraps around as in Iceberg Java."""
     by = pa.scalar(width, array.type)
 
     def remainder(values: pa.Array) -> pa.Array:

@@ -1,9 +1,9 @@
-"""A file's batch as the read schema asks for it (spec: "Column Projection").
+"""Converts a file's batch to the read schema (spec: "Column Projection").
 
-Columns are matched by id at every depth, so renames, moves and drops cost nothing. What the file lacks is filled at the top and
-inside structs alike (``missing_values``): with the file's identity partition value, then with the field's default, then null. A
-required field that has none of these makes the file unreadable. A null struct, list or map stays null; a struct none of whose
-fields is in the file keeps its own nulls (and is not null, as Java would have it), because its presence is data.
+Columns are matched by id at every depth, so renames, moves and drops cost nothing. Missing columns are filled at the top level and
+inside structs in the same way (``missing_values``): with the file's identity partition value, then with the field's default, then
+null. If a required field has none of these, the file cannot be read. A null struct, list or map stays null. A struct without any of
+its fields in the file keeps its own nulls (in Java it becomes null), because its presence is data.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.types import UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType
 
 _NEEDED: dict[str, tuple[Sequence[NestedField], Sequence[FileColumn], set[int]]] = {}
-"""What was told last: files that follow each other mostly have the same columns."""
+"""The last result: consecutive files mostly have the same columns."""
 
 
 def needed_leaves(fields: Sequence[NestedField], columns: Sequence[FileColumn]) -> set[int]:
-    """Numbers of the file's leaves to read for those fields. Of a struct without any wanted leaf one is read: it tells nulls."""
+    """Numbers of the file's leaves to read for those fields. For a struct without a wanted leaf one leaf is read to find its
+    nulls."""
     last = _NEEDED.get("last")
     if last is not None and last[0] is fields and last[1] is columns:
         return set(last[2])
@@ -56,7 +57,7 @@ def _leaves_of(f: NestedField, column: FileColumn) -> set[int]:
 
 
 def _cheapest(column: FileColumn) -> Sequence[int]:
-    """A leaf that stands for the column. Of a map both sides: Arrow reads one alone as something else."""
+    """A leaf that shows the nulls of the column. For a map both sides: Arrow reads one side alone as another type."""
     if pa.types.is_map(column.type):
         return [*column.children[0].leaves, *_cheapest(column.children[1])]
     flat = [c for c in column.children if not c.children]
@@ -71,9 +72,9 @@ def project(
     *,
     keep_dictionaries: bool = False,
 ) -> pa.RecordBatch:
-    """``batch`` (whose columns are ``columns``) as ``fields``; ``missing`` has the values of what the file lacks, at any depth.
+    """``batch`` (whose columns are ``columns``) as ``fields``; ``missing`` has the values of missing fields, at any depth.
 
-    Raises CorruptTableError for a type that cannot be read as asked, and what ``missing`` raises for a required field.
+    Raises CorruptTableError for a type that cannot be read as the field's type, and the errors of ``missing`` for a required field.
     """
     same = _same_values(columns, fields, keep_dictionaries)
     if same is not None and same.places is not None:
@@ -93,7 +94,7 @@ def project(
 
 @dataclass(frozen=True, slots=True)
 class _SameValues:
-    """Columns of a file that are what the fields ask for as they are: their places (None: some are not), and their schema."""
+    """Columns of a file that need no conversion: their positions (None: some need it), and their schema."""
 
     columns: Sequence[FileColumn]
     fields: Sequence[NestedField]
@@ -106,11 +107,11 @@ class _SameValues:
 
 
 _LAST: dict[bool, _SameValues] = {}
-"""What was told last: batches that follow each other mostly have the same columns."""
+"""The last result: consecutive batches mostly have the same columns."""
 
 
 def _same_values(columns: Sequence[FileColumn], fields: Sequence[NestedField], keep: bool) -> _SameValues | None:
-    """Told only of tuples, which do not change."""
+    """The cache is only used for tuples, which do not change."""
     if not isinstance(columns, tuple) or not isinstance(fields, tuple) or not fields:
         return None
     last = _LAST.get(keep)
@@ -149,7 +150,7 @@ def _field(
 
 
 def _convert(array: pa.Array, column: FileColumn, f: NestedField, missing: MissingValues) -> pa.Array:
-    if pa.types.is_null(column.type):  # as type unknown is stored, which promotes to any type
+    if pa.types.is_null(column.type):  # the stored form of type unknown, which promotes to any type
         return repeated(f.type, None, len(array))
     if f.type == VARIANT:
         return read_variant(array, f.name)
@@ -172,7 +173,7 @@ def _unreadable(column: FileColumn, f: NestedField) -> CorruptTableError:
 
 
 def _has_shape(column: FileColumn, f: NestedField) -> bool:
-    """Whether the file stores a struct, list or map where the field is one."""
+    """Whether the file stores a struct, list or map for a field of that kind."""
     if isinstance(f.type, StructType):
         return bool(pa.types.is_struct(column.type))
     if isinstance(f.type, MapType):
@@ -198,7 +199,8 @@ def _struct(array: pa.Array, column: FileColumn, type_: StructType, missing: Mis
 
 
 def _hidden(child: pa.Array, parent: pa.Array) -> pa.Array:
-    """A required field, with some value where its struct is null: Parquet's writer refuses a null there, though nobody sees it."""
+    """A required field, with some value where its struct is null: Parquet's writer refuses a null there, although it is not
+    visible."""
     if not child.null_count:
         return child
     if parent.null_count < len(parent):

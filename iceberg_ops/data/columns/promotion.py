@@ -1,8 +1,8 @@
-"""A file's column as the type the read schema asks for (spec: "Schema Evolution", type promotion).
+"""Converts a file's column to the type of the read schema (spec: "Schema Evolution", type promotion).
 
-Only what the spec lets a file hold under a field is converted: promotions, the physical forms a type may have, and containers
-(dictionary, large). Anything else is a CorruptTableError that names the column, never a parsed string or a cut number. Values out
-of the target's range fail (a date outside timestamp_ns, say).
+Only forms that the spec allows in a file for a field are converted: promotions, the physical forms of a type, and containers
+(dictionary, large). Anything else is a CorruptTableError that names the column, never a parsed string or a truncated number. Values
+out of the target's range fail (for example a date outside timestamp_ns).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _READABLE = frozenset(
         ("binary", "decimal"),
     }
 )  # fmt: skip
-"""(in the file, asked for) across families: physical forms without annotation, and the date promotions of v3."""
+"""(in the file, in the read schema) across families: physical forms without annotation, and the date promotions of v3."""
 
 
 def family(type_: pa.DataType) -> str:
-    """One word for types whose values convert among each other."""
+    """One word for types whose values can be converted to each other."""
     return next((name for name, test in _FAMILIES if test(type_)), str(type_))
 
 
 def promote(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
-    """``array`` as ``target``; ``name`` is the column in error messages. Dictionaries of the right values stay dictionaries only
-    where ``target`` is one. Raises CorruptTableError."""
+    """``array`` as ``target``; ``name`` is the column in error messages. Dictionaries with values of the target's type stay
+    dictionaries only if ``target`` is one. Raises CorruptTableError."""
     source = array.type
     if source.equals(target):
         return array

@@ -1,8 +1,8 @@
-"""What a reader must know about a table, as a value that travels to other processes.
+"""The table information that a reader needs, as a value that can be sent to other processes.
 
-Beside the columns to give out it holds every schema the table ever had: a delete column that was dropped, or widened, is resolved
-in that history, in the widest type it has had (spec: "Equality Delete Files"). Another engine may have replaced the table (CREATE
-OR REPLACE TABLE): a column has the id of the former one of its name then, and types of that one are none that it has had.
+Besides the columns to return it holds every schema the table ever had: a delete column that was dropped, or widened, is found in
+that history, with the widest type it has had (spec: "Equality Delete Files"). Another engine may have replaced the table (CREATE OR
+REPLACE TABLE): then a column has the id of the former one with its name, and the types of the former one do not count.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LINEAGE = (ROW_ID.field_id, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
 
 @dataclass(frozen=True, kw_only=True)
 class ReadContext:
-    """``table_schema`` is the schema rows are read with, ``projected`` the columns to give out, metadata columns among them if
-    asked for; ``schemas`` is the table's whole schema history, ``specs`` its partition specs by id."""
+    """``table_schema`` is the schema to read rows with, ``projected`` the columns to return, including requested metadata columns;
+    ``schemas`` is the table's whole schema history, ``specs`` its partition specs by id."""
 
     table_schema: Schema
     projected: Schema
@@ -47,9 +47,9 @@ class ReadContext:
     name_mapping: NameMapping | None = None
     format_version: int = 3
     value_schema: Schema | None = None
-    """Whose types partition values are in (see ``TableMetadata.schema_of_values``); None: those of the newest schema."""
+    """The schema with the types of partition values (see ``TableMetadata.schema_of_values``); None: the newest schema."""
     is_of_uncommitted_files: bool = False
-    """Row lineage is given out as it is stored: a null gets its value when the file is committed. Not in ``to_json``."""
+    """Row lineage is returned as stored: a null gets its value when the file is committed. Not in ``to_json``."""
 
     @classmethod
     def for_table(
@@ -69,8 +69,8 @@ class ReadContext:
         return context if columns is None else context.select(columns)
 
     def select(self, columns: Sequence[str | NestedField]) -> ReadContext:
-        """The same with other columns, by top-level or metadata column name, without regard to case. A table may have a column of
-        a metadata column's name, which then is meant; its field names the metadata column itself. Raises SchemaError."""
+        """The same with other columns, by top-level or metadata column name, ignoring case. If a table has a column with a metadata
+        column's name, the name means this column; the metadata column is then given by its field. Raises SchemaError."""
         chosen = tuple(c if isinstance(c, NestedField) else self._column(c) for c in columns)
         if twice := [f.name for i, f in enumerate(chosen) if f in chosen[:i]]:
             raise SchemaError(f"column {twice[0]!r} is chosen twice: a column can be shown once")
@@ -102,7 +102,7 @@ class ReadContext:
 
     @cached_property
     def partitions(self) -> PartitionUnion:
-        """The union of all specs' partition fields: what ``_partition`` shows."""
+        """The union of all specs' partition fields, for ``_partition``."""
         return partition_union(self.specs.values(), self._fields_of_values)
 
     @cached_property
@@ -117,7 +117,7 @@ class ReadContext:
 
     @cached_property
     def _holders(self) -> Mapping[int, Schema]:
-        """The schema that has each field, by the field's id: the read schema, else the newest one."""
+        """The schema that has each field, by the field's id: the read schema, else the newest schema with the field."""
         return {i: schema for schema in self._newest_last for i in schema.fields_by_id}
 
     @property
@@ -125,14 +125,14 @@ class ReadContext:
         return [*sorted(self.schemas, key=lambda s: s.schema_id), self.table_schema]
 
     def path_to(self, field_id: int) -> NestedField:
-        """The top-level column that leads to a field, every struct on the way cut to that one field; the field itself in the widest
-        type it has had. Raises CorruptTableError for an id no schema has, or one inside a list or map."""
+        """The top-level column that leads to a field; every struct on the path has only that one field, and the field has the
+        widest type it has had. Raises CorruptTableError for an id that no schema has, or one inside a list or map."""
         if (schema := self._holders.get(field_id)) is None:
             raise CorruptTableError(f"field id {field_id} is in no schema of the table")
         return self._path_in(schema, field_id)
 
     def type_of_values(self, field_id: int) -> IcebergType:
-        """The type that manifests give partition values of the field in, whatever schema is read with."""
+        """The type of the field's partition values in manifests, whatever schema is used for reading."""
         found = self._fields_of_values.get(field_id)
         return UNKNOWN if found is None else found.type
 
@@ -154,7 +154,7 @@ class ReadContext:
         return {i: frozenset(types) for i, types in found.items() if len(types) > 1}
 
     def was_unknown(self, field_id: int) -> bool:
-        """Whether a schema of the table has the field with type unknown, of which files store nothing."""
+        """Whether a schema of the table has the field with type unknown, for which files store nothing."""
         known = (s.fields_by_id.get(field_id) for s in self._newest_last)
         return any(f is not None and f.type == UNKNOWN for f in known)
 
@@ -171,8 +171,8 @@ class ReadContext:
         return made
 
     def _widest(self, schema: Schema, leaf: NestedField) -> IcebergType:
-        """The widest type that the field of ``schema`` has had. Schema ids do not tell the order: an older schema may be current
-        again. Dates that rows are read as are not made timestamp_ns, which does not hold every date."""
+        """The widest type that the field of ``schema`` has had. Schema ids do not show the order: an older schema may be current
+        again. Dates that are read as dates do not become timestamp_ns, which cannot hold every date."""
         found = [s.fields_by_id[leaf.field_id].type for s in self.schemas if leaf.field_id in s.fields_by_id]
         if schema is self.table_schema and leaf.type == DATE:
             found = [t for t in found if t != TIMESTAMP_NS]

@@ -1,7 +1,7 @@
 """A bound expression over Arrow columns.
 
-Meaning is Spark SQL's, as in ``iceberg_ops.expressions.predicates``: three-valued logic, NaN equal to itself and greater than every
-other value, -0.0 equal to 0.0. Columns are handed in by field id, so a filter may read columns that are not projected.
+It has the meaning of Spark SQL, as in ``iceberg_ops.expressions.predicates``: three-valued logic, NaN equal to itself and greater
+than every other value, -0.0 equal to 0.0. Columns are given by field id, so a filter may read columns that are not projected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LONGEST_REGEX = 10_000
 
 
 def matching(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
-    """Which rows an expression keeps: true where it is true, false where it is false or unknown."""
+    """Which rows an expression keeps: true where the expression is true, false where it is false or unknown."""
     return evaluate(expression, columns, rows).fill_null(False)
 
 
@@ -62,9 +62,9 @@ def rows_where(expression: Expression, batch: pa.RecordBatch, schema: Schema) ->
 
 
 def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
-    """True, false or null for every row; null where it is unknown, and maybe where it is false.
+    """True, false or null for every row; null where the result is unknown, and sometimes where it is false.
 
-    Raises WhereError for what cannot be evaluated."""
+    Raises WhereError for an expression that cannot be evaluated."""
     if isinstance(expression, AlwaysTrue | AlwaysFalse):
         return pa.repeat(pa.scalar(isinstance(expression, AlwaysTrue)), rows)
     if isinstance(expression, And):
@@ -84,9 +84,9 @@ def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanA
 
 
 def _joined(join: Callable[..., pa.Array], node: And | Or, columns: Columns, rows: int) -> pa.BooleanArray:
-    """A computed part on the right is evaluated for the rows that the left side leaves open, so that it is cheap behind a narrow
-    comparison and its errors count there only (``b <> 0 AND a / b > 1``). Where the left side of an AND is unknown, no row is kept,
-    whatever stands on the right: as in Spark's filters it is not looked at, and the answer is unknown."""
+    """A computed part on the right is evaluated only for the rows that the left side does not decide, so that it is cheap after a
+    selective comparison and its errors count only there (``b <> 0 AND a / b > 1``). If the left side of an AND is unknown, no row
+    is kept, whatever the right side is: as in Spark's filters the right side is not evaluated, and the result is unknown."""
     left = evaluate(node.left, columns, rows)
     if not any(isinstance(leaf, BoundComputed) for leaf in leaves(node.right)):
         return join(left, evaluate(node.right, columns, rows))
@@ -106,7 +106,7 @@ def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
     if isinstance(leaf.term, BoundTransform):
         if leaf.term.transform.name != "truncate" or not isinstance(source, DecimalType):
             array = transformed(leaf.term.transform, source, array)
-        elif not leaf.op.is_unary:  # only null is truncated to null
+        elif not leaf.op.is_unary:  # only null truncates to null
             return _truncated_decimals(leaf, leaf.term.transform, source, array)
     if leaf.op is Op.IS_NULL:
         return array.is_null()
@@ -120,7 +120,8 @@ def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
 
 
 def _truncated_decimals(leaf: BoundPredicate, transform: Transform, source: DecimalType, array: pa.Array) -> pa.BooleanArray:
-    """One distinct value at a time: truncating may give a digit more than the column, and even Arrow, has."""
+    """Evaluates each distinct value separately: a truncated decimal may need one more digit than the column, and than Arrow,
+    has."""
     test, encoded = value_test(leaf), distinct(array)
     answers = [None if v is None else test(apply(transform, source, v)) for v in values_of(source, encoded.dictionary)]
     return pa.array(answers, pa.bool_()).take(encoded.indices)
@@ -143,7 +144,7 @@ def _compare(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
 
 
 def _like(array: pa.Array, pattern: str) -> pa.BooleanArray:
-    """Arrow's own ``match_like`` is not used: where a pattern is simple it searches for the escapes as they are written."""
+    """Arrow's own ``match_like`` is not used: for a simple pattern it searches for the escape characters literally."""
     if (simple := around(pattern)) is None:
         if len(pattern) <= _LONGEST_REGEX:
             return pc.match_substring_regex(array, regex_text(pattern))
@@ -174,7 +175,7 @@ def _ordered(op: Op, type_: IcebergType, array: pa.Array, literal: Any) -> pa.Bo
     if type_ not in (FLOAT, DOUBLE):
         return _NUMERIC[op](array, scalar)
     nan = pc.is_nan(array)
-    if math.isnan(literal):  # nothing is greater, everything else is less
+    if math.isnan(literal):  # nothing is greater, every other value is less
         if op in (Op.EQ, Op.GT_EQ):
             return nan
         if op in (Op.NOT_EQ, Op.LT):
@@ -197,7 +198,7 @@ def _is_in(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
 
 
 def _one_form(array: pa.Array) -> pa.Array:
-    """Floats with one NaN and one zero, as SQL compares them: Arrow finds values by their bits."""
+    """Floats with one NaN and one zero, as SQL compares them: Arrow compares values by their bits."""
     nan, zero = pa.scalar(math.nan, array.type), pa.scalar(0.0, array.type)
     return pc.if_else(pc.is_nan(array), nan, pc.if_else(pc.equal(array, zero), zero, array))
 

@@ -1,9 +1,9 @@
-"""Sort orders as integer and text columns that Arrow sorts (spec: "Sorting").
+"""Converts sort orders to integer and text columns that Arrow sorts (spec: "Sorting").
 
-Every sort field becomes at most two key columns: whether the value is null, where that decides anything, and the value itself made
-comparable: floats as integers in their total order (-0.0 before 0.0, NaN last, as the spec asks), so that neither NaN nor null
-depends on what a sort kernel does with them. Text that is stored in a dictionary stays in it: rows are compared by the rank of
-their value in the dictionary, because the decoded text of many rows can be far larger than memory.
+Every sort field becomes at most two key columns: whether the value is null, if that matters, and the value in a comparable form.
+Floats become integers in their total order (-0.0 before 0.0, NaN last, as the spec requires), so that the order of NaN and null
+does not depend on the sort kernel. Text in a dictionary stays in it: rows are compared by the rank of their value in the
+dictionary, because the decoded text of many rows can be far larger than memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder
 from iceberg_ops.spec.types import IcebergType, StructType
 
 Keys = list[tuple[pa.Array, str]]
-"""Key columns, each "ascending" or "descending", the weightiest first. Text may be in a dictionary."""
+"""Key columns, each "ascending" or "descending", the most significant first. Text may be in a dictionary."""
 KeyMaker = Callable[[pa.RecordBatch], Keys]
 _PACKED_BITS, _MASK = 64, (1 << 64) - 1
 
@@ -93,8 +93,8 @@ def _comparable_dictionary(array: pa.DictionaryArray) -> pa.Array:
 
 
 def ranked(array: pa.Array) -> pa.Array:
-    """A comparable column whose dictionary, if it has one, is replaced by the ranks of its values. Ranks of two columns do not
-    compare."""
+    """A comparable column whose dictionary, if it has one, is replaced by the ranks of its values. Ranks of different columns
+    cannot be compared."""
     if not isinstance(array, pa.DictionaryArray):
         return array
     encoded = array.dictionary.dictionary_encode()
@@ -105,7 +105,7 @@ def ranked(array: pa.Array) -> pa.Array:
 
 
 def joined(array: pa.Array, more: pa.Array) -> pa.Array:
-    """One key column after the other; ``more`` is small."""
+    """One key column followed by the other; ``more`` is small."""
     if isinstance(more, pa.DictionaryArray):
         more = more.dictionary_decode()
     if not isinstance(array, pa.DictionaryArray):
@@ -116,7 +116,7 @@ def joined(array: pa.Array, more: pa.Array) -> pa.Array:
 
 
 def total_order(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Doubles as integers of the same order: -Infinity < ... < -0.0 < 0.0 < ... < Infinity < NaN (every NaN the same)."""
+    """Doubles as integers of the same order: -Infinity < ... < -0.0 < 0.0 < ... < Infinity < NaN (every NaN equal)."""
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
     return bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
 
@@ -124,8 +124,8 @@ def total_order(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndar
 def sorted_indices(keys: Keys) -> pa.Array:
     """Row numbers in key order; rows of equal keys keep their order.
 
-    Whole-number keys that fit into 64 bits together are sorted as one number: four times as fast, and sorted runs that were
-    concatenated are merged instead of sorted.
+    Integer keys that fit into 64 bits together are sorted as one number: this is four times as fast, and concatenated sorted runs
+    are merged instead of sorted.
     """
     keys = [(ranked(array), direction) for array, direction in keys]
     packed = packed_keys(keys)
@@ -138,9 +138,9 @@ def sorted_indices(keys: Keys) -> pa.Array:
 
 
 def packed_keys(keys: Keys) -> npt.NDArray[np.uint64] | None:
-    """One number per row whose order is that of the keys; None where they are not whole numbers or take more than 64 bits.
+    """One number per row with the order of the keys; None if they are not integers or take more than 64 bits.
 
-    Comparable only among the rows at hand: every key is counted from its least value.
+    Only comparable among the given rows: every key is counted from its least value.
     """
     if any(not pa.types.is_integer(array.type) for array, _ in keys):
         return None

@@ -1,8 +1,8 @@
-"""What delete files delete: positions, deletion vectors, and rows with equal keys (spec: "Delete Formats").
+"""The rows that delete files delete: by position, deletion vector, or equal keys (spec: "Delete Formats").
 
-Each is read once per process where many data files share it; ``key_memory`` bounds what is kept.
+Each delete file is read once per process if many data files share it; ``key_memory`` limits the cached keys.
 
-Not here: which deletes apply to a file (``scan``), and writing them (``writing``).
+Elsewhere: which deletes apply to a file (``scan``), and writing them (``writing``).
 
     deleted_positions(io, task.deletes, task.data_file.file_path)
 """

@@ -1,12 +1,11 @@
 """The equality-delete keys that apply to a task, read once per process and combination of delete files.
 
-Delete files of the same ``equality_ids`` become one set of keys. Their columns are projected like data columns, under the schema
+Delete files with the same ``equality_ids`` become one set of keys. Their columns are projected like data columns, with the schema
 history, so a delete file written before a column was widened still matches.
 
-The rule upheld: keys take a bounded part of memory, however many there are. A set of more than ``AT_ONCE_BYTES`` is never whole in
+The rule: keys take a limited part of memory, however many there are. A set of more than ``AT_ONCE_BYTES`` is never completely in
 memory: a row is deleted if any part of the set has its key, so the key columns of a data file are read once for every part, and
-what is kept are the positions of the rows found. Threads that read different sets at once share that bound.
-"""
+only the positions of matching rows are kept. Threads that read different sets at the same time share that limit."""
 
 from __future__ import annotations
 
@@ -36,13 +35,13 @@ from iceberg_ops.spec.types import NestedField, StructType
 ColumnsOf = Callable[[pa.RecordBatch, Sequence[FileColumn], int], pa.Array]
 _Key = tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]
 AT_ONCE_BYTES = 1 << 24
-"""Arrow bytes of keys that are looked up together; finding the distinct ones and looking them up takes thirty times as many."""
+"""Arrow bytes of keys that are looked up together; removing duplicates and the look-up take thirty times as much."""
 _CACHED = 32
 
 
 @dataclass(frozen=True)
 class ManyKeys:
-    """A set of keys that is read, part by part, whenever it is needed."""
+    """A set of keys that is read, part by part, each time it is needed."""
 
     equality_ids: tuple[int, ...]
     load: _Load
@@ -54,14 +53,14 @@ class ManyKeys:
 
 @dataclass(frozen=True, slots=True)
 class DeleteKeys:
-    """What applies to a task: sets of keys to look up in every batch, and sets too large for that."""
+    """The keys that apply to a task: sets to look up in every batch, and sets that are too large for that."""
 
     few: tuple[EqualityKeys, ...]
     many: tuple[ManyKeys, ...]
 
     @property
     def ids(self) -> set[int]:
-        """Field ids of the columns that ``few`` are looked up in."""
+        """Field ids of the columns in which ``few`` are looked up."""
         return {i for keys in self.few for i in keys.equality_ids}
 
 
@@ -88,8 +87,8 @@ def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> 
 
 
 def positions_with_keys(task: FileScanTask, keys: ManyKeys, columns_of: ColumnsOf, io: FileIO) -> npt.NDArray[np.int64]:
-    """Ascending positions of the rows of the task's part of its file that equal one of the keys. ``columns_of`` gives a batch's
-    column of a field id. Raises CorruptTableError."""
+    """Ascending positions of the rows, in the task's part of its file, that equal one of the keys. ``columns_of`` gives a batch's
+    column for a field id. Raises CorruptTableError."""
     found: list[npt.NDArray[np.int64]] = []
     for part in keys.parts():
         opened = open_file(io, task.file_path, task.data_file.file_format, keys.load.context.column_ids)
@@ -116,19 +115,19 @@ class _Load:
 
 
 class _Kept:
-    """The sets used last, together not larger than one may be. A set is read by one thread while others wait for it; different
-    sets are read at once (see ``key_memory``)."""
+    """The sets used last, together not larger than the limit of one. One thread reads a set while others wait for it; different
+    sets are read in parallel (see ``key_memory``)."""
 
     def __init__(self, lock: LockMaker = threading.Lock) -> None:
         self._found: OrderedDict[_Key, tuple[EqualityKeys | None, int]] = OrderedDict()
         self._make_lock = lock
         self._lock = lock()
-        """Over what is known; never held while keys are read."""
+        """Protects the state; never held while keys are read."""
         self._turns: dict[_Key, tuple[threading.Lock, int]] = {}
         self._memory = KeyMemory(lock)
 
     def get(self, key: _Key, load: _Load) -> tuple[EqualityKeys | None, bool]:
-        """The keys (None: there are none), and whether that is all of them; False: they are too many."""
+        """The keys (None: there are none), and whether these are all; False: there are too many."""
         found = self._known(key)
         if found is None:
             with self._turn(key):
@@ -152,7 +151,7 @@ class _Kept:
 
     @contextmanager
     def _turn(self, key: _Key) -> Iterator[None]:
-        """Hold the lock of one set; it is there as long as somebody holds it or waits for it."""
+        """Hold the lock of one set; the lock exists as long as a thread holds it or waits for it."""
         with self._lock:
             lock, users = self._turns.get(key) or (self._make_lock(), 0)
             self._turns[key] = lock, users + 1
@@ -174,18 +173,18 @@ _KEPT = _Kept()
 
 
 def _whole(load: _Load, memory: KeyMemory) -> tuple[EqualityKeys | None, int]:
-    """The keys and their Arrow bytes; -1 bytes: they are more than may be in memory."""
+    """The keys and their Arrow bytes; -1 bytes: they exceed the memory limit."""
     with memory.beside() as share:
         found = _read(load, share)
     if found is None:
         with memory.alone() as share:
             found = _read(load, share)
-    assert found is not None  # alone, nothing is held but the set's own bytes
+    assert found is not None  # alone, only the set's own bytes are held
     return found
 
 
 def _read(load: _Load, share: Share) -> tuple[EqualityKeys | None, int] | None:
-    """As ``_whole``; None: others hold so much that this is not to be known now."""
+    """Like ``_whole``; None: other threads hold so much memory that the answer is not known yet."""
     held: list[list[pa.Array]] = []
     size = 0
     for batch in _batches(load):
@@ -234,8 +233,8 @@ def _columns(load: _Load, file: DataFile) -> Iterator[list[pa.Array]]:
 
 
 def _check_columns(load: _Load, file: DataFile, columns: Sequence[FileColumn]) -> None:
-    """Raise CorruptTableError for a delete file without one of its columns. Of a column that was of type unknown no file stores
-    anything: its keys are null."""
+    """Raise CorruptTableError for a delete file without one of its columns. No file stores values of a column that was of type
+    unknown: its keys are null."""
     for path, field_id in zip(load.paths, load.ids, strict=True):
         if not _has(columns, path, field_id) and not load.context.was_unknown(field_id):
             raise CorruptTableError(f"equality delete file {file.file_path} lacks column {path.name} of its equality_ids")
@@ -251,8 +250,8 @@ def _has(columns: Sequence[FileColumn], path: NestedField, field_id: int) -> boo
 
 
 def descend(array: pa.Array, path: NestedField, field_id: int) -> pa.Array:
-    """The values of the field at the end of a path (see ``ReadContext.path_to``); a null struct on the way is a null value. The
-    field itself may be a struct, which is null only where it is null, not where its first part is."""
+    """The values of the field at the end of a path (see ``ReadContext.path_to``); a null struct on the path is a null value. The
+    field itself may be a struct; it is null only if the struct is null, not if its first part is."""
     while path.field_id != field_id:
         assert isinstance(path.type, StructType)
         array, path = array.flatten()[0], path.type.fields[0]

@@ -1,8 +1,8 @@
 """Deletion vectors as row positions, and Puffin files of them (v3; spec: "Deletion Vectors").
 
 The blob's bytes are in ``iceberg_ops.serde.puffins.deletion_vector``, the Puffin container in ``iceberg_ops.serde.puffins.puffin``.
-Which vector applies to which file is decided by the scan; a new vector must already contain what older deletes of its file removed
-(DV-03), which is the writer's caller to see to.
+The scan decides which vector applies to which file. A new vector must already contain the positions that older deletes of its file
+removed (DV-03); the writer's caller ensures this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from iceberg_ops.table.stored_files import named_failures
 
 
 def read_deletion_vector(io: FileIO, file: DataFile) -> np.ndarray:
-    """The deleted positions, ascending (int64). Raises CorruptTableError where blob, range or cardinality do not hold (DV-10)."""
+    """The deleted positions, ascending (int64). Raises CorruptTableError if blob, range or cardinality are invalid (DV-10)."""
     if file.content_offset is None or file.content_size_in_bytes is None:
         raise CorruptTableError(f"deletion vector in {file.file_path}: content_offset or content_size_in_bytes is not recorded")
     with named_failures(file.file_path), io.open_input(file.file_path) as source:

@@ -1,11 +1,11 @@
-"""Equality deletes: which rows equal a deleted key (spec: "Equality Delete Files").
+"""Equality deletes: which rows equal a delete key (spec: "Equality Delete Files").
 
-A row is deleted if on every column of the delete file's ``equality_ids`` it equals one delete row: null equals null, NaN equals
-NaN, 0.0 does not equal -0.0 (as Java compares). Values are compared after promotion to the widest type a column has had, and delete
-columns that have left the table are still found, by their ids in the schema history. Delete files with different ids act apart.
+A row is deleted if it equals one delete row in every column of the delete file's ``equality_ids``: null equals null, NaN equals
+NaN, 0.0 does not equal -0.0 (as in Java). Values are compared after promotion to the widest type a column has had. Dropped delete
+columns are still found, by their ids in the schema history. Delete files with different ids are applied separately.
 
-Keys are matched column-wise: every column's values become their number among the distinct delete values (or none), the numbers of
-the columns so far become the number of that combination (or none), and so on, each time only for the rows that are left. No row
+Keys are matched column by column: every value of a column is replaced by its number among the distinct delete values (or none), the
+numbers of the columns so far by the number of their combination (or none), and so on, each time only for the remaining rows. No row
 becomes a Python object.
 """
 
@@ -24,12 +24,12 @@ Columns = Callable[[int], pa.Array]
 """Gives the column of a field id in its comparison type."""
 Codes = npt.NDArray[np.int64]
 _WIDEST_LOOKUP = 1 << 26
-"""Whole-number keys within this range are looked up in a table of one byte per value (64 MiB at most) instead of a hash table."""
+"""Integer keys within this range are looked up in a table of one byte per value (64 MiB at most) instead of a hash table."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One key column: its distinct delete values, and the known combinations of it with the columns before (None for the first)."""
+    """One key column: its distinct delete values, and their known combinations with the columns before (None for the first)."""
 
     values: pa.Array
     known: Codes | None
@@ -59,7 +59,7 @@ class EqualityKeys:
         return self._among(rows, codes, first, columns)
 
     def _among(self, rows: npt.NDArray[np.intp], codes: Codes | None, first: pa.Array, columns: Columns) -> npt.NDArray[np.bool_]:
-        """``matches`` when only ``rows`` equal a delete value in the first column; ``codes`` are their numbers there, if known."""
+        """``matches`` if only ``rows`` equal a delete value in the first column; ``codes`` are their numbers there, if known."""
         matched = np.zeros(len(first), dtype=bool)
         if codes is None and len(rows):
             codes = _numbers(first.take(pa.array(rows)), self.steps[0].values)
@@ -74,7 +74,7 @@ class EqualityKeys:
 
 
 def equality_keys(equality_ids: Sequence[int], batches: Iterable[Sequence[pa.Array]]) -> EqualityKeys | None:
-    """Keys from delete rows: each batch holds one array per id, in comparison types. None where there are no rows."""
+    """Keys from delete rows: each batch holds one array per id, in comparison types. None if there are no rows."""
     parts = [batch for batch in batches if len(batch[0])]
     if not parts:
         return None
@@ -96,7 +96,7 @@ def equality_keys(equality_ids: Sequence[int], batches: Iterable[Sequence[pa.Arr
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Without dictionary, and with one form of NaN: Arrow finds floats by their bits, and a NaN has many."""
+    """Without dictionary, and with one form of NaN: Arrow compares floats by their bits, and NaN has many."""
     array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
     if not pa.types.is_floating(array.type) or not len(array):
         return array
@@ -104,7 +104,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def _numbers(column: pa.Array, values: pa.Array) -> Codes:
-    """Each value's place among ``values``, -1 where it is not there. Null finds null, NaN finds NaN, -0.0 does not find 0.0."""
+    """Each value's index among ``values``, -1 if it is not there. Null matches null, NaN matches NaN, -0.0 does not match 0.0."""
     if isinstance(column, pa.DictionaryArray) and column.null_count == 0 and column.dictionary.null_count == 0:
         inner: Codes = _numbers(column.dictionary, values)[np.asarray(column.indices)]
         return inner

@@ -1,10 +1,10 @@
-"""How much of delete keys all threads of a process may hold while they read them.
+"""Limits the memory of delete keys that all threads of a process hold while they read them.
 
-Sets are read beside one another as long as that is not more, all together, than the largest single one may be. Whoever would go
-beyond gives back what it holds and reads its set again alone: then nobody else reads, and the bound is its own. So no thread waits
-for another while it holds something, and those who begin later cannot keep one that waits from its turn.
+Sets are read in parallel as long as all together take no more than the largest allowed single one. A thread that would exceed this
+releases its memory and reads its set again alone: then no other thread reads, and it has the whole limit. So no thread waits for
+another while it holds memory, and later threads cannot delay a waiting one for ever.
 
-Locks are taken in one order: the entrance, the room, the guard. Nothing is waited for with the guard, which every reader needs.
+Locks are taken in one order: the entrance, the room, the guard. Code never waits while holding the guard, which every reader needs.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ LockMaker = Callable[[], threading.Lock]
 
 
 class KeyMemory:
-    """Counts bytes; holds none."""
+    """Counts bytes; it holds no data itself."""
 
     def __init__(self, lock: LockMaker = threading.Lock) -> None:
         self._guard, self._room, self._entrance = lock(), lock(), lock()
         self._readers = 0
         self.held = 0
-        """Bytes of all who read now."""
+        """Bytes of all current readers."""
 
     @contextmanager
     def beside(self) -> Iterator[Share]:
-        """Read while others do."""
+        """Read in parallel with others."""
         with self._entrance:
             if self._readers_with(1) == 1:
                 try:
-                    self._room.acquire()  # free, or about to be: the last reader has left, and nobody else is at the entrance
-                except BaseException:  # an interrupt: this reader never came in
+                    self._room.acquire()  # free now or soon: the last reader has left, and nobody else is at the entrance
+                except BaseException:  # an interrupt: this reader did not enter
                     self._readers_with(-1)
                     raise
         share = Share(self)
@@ -45,7 +45,7 @@ class KeyMemory:
 
     @contextmanager
     def alone(self) -> Iterator[Share]:
-        """Read while nobody else does; waits until those who read have done."""
+        """Read alone; waits until the current readers have finished."""
         with self._entrance, self._room:
             share = Share(self)
             try:
@@ -54,7 +54,7 @@ class KeyMemory:
                 self.add(-share.bytes)
 
     def add(self, bytes_: int) -> int:
-        """Bytes held by all, with these."""
+        """Bytes held by all, including these."""
         with self._guard:
             self.held += bytes_
             return self.held
@@ -66,13 +66,13 @@ class KeyMemory:
 
 
 class Share:
-    """What one thread holds."""
+    """The memory of one thread."""
 
     def __init__(self, memory: KeyMemory) -> None:
         self._memory = memory
         self.bytes = 0
 
     def take(self, bytes_: int, limit: int) -> bool:
-        """Whether all threads together hold no more than ``limit`` with these bytes, which are held from now on."""
+        """Whether all threads together hold no more than ``limit`` including these bytes, which are counted from now on."""
         self.bytes += bytes_
         return self._memory.add(bytes_) <= limit

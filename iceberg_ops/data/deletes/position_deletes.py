@@ -1,7 +1,7 @@
 """Position deletes: reading delete files as positions per data file (spec: "Position Delete Files").
 
 Columns are found by their reserved ids. Paths are compared by identity, after the mapping of the FileIO (writers of one table do
-not always record a path the same way). Unsorted files and duplicate positions are read as they are meant.
+not always record a path in the same way). Unsorted files and duplicate positions are accepted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Key = tuple[str, tuple[tuple[str, str], ...], KnownFolders]
 def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str) -> np.ndarray:
     """Positions of the data file's rows that deletion vectors or position deletes remove: ascending, distinct, int64.
 
-    A deletion vector replaces position delete files (DV-04). Equality deletes are left to ``equality_deletes``.
+    A deletion vector replaces position delete files (DV-04). ``equality_deletes`` handles equality deletes.
     """
     if not deletes:
         return EMPTY
@@ -56,8 +56,8 @@ def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str)
 
 
 def positions_in(io: FileIO, file: DataFile, folders: KnownFolders) -> Positions:
-    """Everything a position delete file deletes, by the identity that the data file's path has in ``folders``. Files are immutable:
-    kept in a small cache."""
+    """Everything a position delete file deletes, by the identity of the data file's path in ``folders``. Files are immutable, so
+    results are kept in a small cache."""
     key = (file.file_path, tuple(sorted(io.properties.items())), folders)
     return _cached(key, _Load(io, file))
 
@@ -92,7 +92,7 @@ def read_positions(io: FileIO, file: DataFile, folders: KnownFolders | None = No
 
 def delete_rows(io: FileIO, file: DataFile) -> Iterator[pa.RecordBatch]:
     """The (file_path, pos) rows of a position delete file in any format, as recorded. A row without path or position, which the
-    spec does not allow, names no row and is left out."""
+    spec does not allow, is skipped."""
     opened = open_file(io, file.file_path, file.file_format, ColumnIds(schema=DELETE_SCHEMA))
     try:
         leaves = needed_leaves(DELETE_SCHEMA.fields, opened.columns)
@@ -123,7 +123,7 @@ def _grouped(batch: pa.RecordBatch, identity: Callable[[str], str]) -> Iterator[
 
 
 def kept(deleted: np.ndarray, position: int, rows: int) -> np.ndarray | None:
-    """Which of the ``rows`` rows from ``position`` on are left; None where all are."""
+    """Which of the ``rows`` rows starting at ``position`` remain; None if all do."""
     if not len(deleted):
         return None
     low, high = np.searchsorted(deleted, [position, position + rows])

@@ -1,9 +1,10 @@
-"""Data and delete files of each format, opened as Arrow batches; and what Parquet's footers and writers are told and tell.
+"""Data and delete files of each format, opened as Arrow batches; Parquet footers and writer options.
 
-``any_format.open_file`` opens Parquet, Avro and ORC alike. ``row_group_pruning`` and ``footer_statistics`` decide what is read,
-``metrics`` what a new file's manifest entry says, ``parquet_options`` and ``encoding_hints`` how one is encoded.
+``any_format.open_file`` opens Parquet, Avro and ORC in the same way. ``row_group_pruning`` and ``footer_statistics`` decide which
+row groups are read, ``metrics`` computes a new file's manifest entry, ``parquet_options`` and ``encoding_hints`` choose its
+encodings.
 
-Not here: the writers themselves (``writing``).
+Elsewhere: the writers themselves (``writing``).
 
     open_file(io, location, FileFormat.PARQUET, ids)
 """

@@ -1,8 +1,8 @@
-"""Opening a data or delete file of any format as Arrow batches with known row positions.
+"""Opens a data or delete file of any format as Arrow batches with known row positions.
 
-The one place that knows which formats there are. A format gives an ``OpenFile``: the file's columns with their field ids, and its
-batches for some of the leaves, each with the position of its first row, counted over physical rows from 0 whatever part is read
-(spec: ``_pos``). Row groups that a filter cannot match are left out. Recorded file sizes are never trusted.
+Only this module knows which formats exist. A format gives an ``OpenFile``: the file's columns with their field ids, and its batches
+for some of the leaves, each with the position of its first row, counted over physical rows from 0 whatever part is read
+(spec: ``_pos``). Row groups that cannot match a filter are skipped. Recorded file sizes are never trusted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BATCH_ROWS = 1 << 17
 
 class OpenFile(Protocol):
     """An open file. ``columns`` carry field ids; ``batches`` gives (position of the first row, batch, its columns), at least of all
-    rows for which the bound expression ``where`` is true. Text may come as dictionaries."""
+    rows for which the bound expression ``where`` is true. Text may be dictionary-encoded."""
 
     @property
     def columns(self) -> tuple[FileColumn, ...]: ...
@@ -48,7 +48,8 @@ _OPENERS: dict[FileFormat, Callable[[FileIO, str, ColumnIds], OpenFile]] = {
 
 
 def open_file(io: FileIO, location: str, file_format: FileFormat, ids: ColumnIds) -> OpenFile:
-    """Open a file. Raises CorruptTableError where it is missing or not of that format, UnsupportedError for a format of no rows."""
+    """Open a file. Raises CorruptTableError if it is missing or not of that format, UnsupportedError for a format that holds no
+    rows."""
     opener = _OPENERS.get(file_format)
     if opener is None:
         raise UnsupportedError(f"not supported: rows of {location}, because {file_format.value} files hold none")

@@ -1,7 +1,7 @@
-"""Snappy and zstandard in Avro data files, by Arrow's codecs (AVRO-04).
+"""Snappy and zstandard in Avro data files, with Arrow's codecs (AVRO-04).
 
-fastavro knows both only where further libraries are installed; Arrow is here anyway. ``register`` puts Arrow's in fastavro's tables
-of block readers and writers.
+fastavro supports both only with additional libraries; Arrow is installed anyway. ``register`` puts Arrow's codecs into fastavro's
+tables of block readers and writers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CODECS = ("snappy", "zstandard")
 
 
 def register() -> None:
-    """Make fastavro read and write blocks of these codecs. Doing so again changes nothing."""
+    """Make fastavro read and write blocks of these codecs. A second call changes nothing."""
     readers = sys.modules[block_reader.__module__].BLOCK_READERS
     writers = sys.modules[Writer.__module__].BLOCK_WRITERS
     for codec in CODECS:
@@ -29,7 +29,7 @@ def register() -> None:
 
 
 class _Reader:
-    """Takes a block off a file and gives its records as another. Raises CorruptTableError for damaged blocks."""
+    """Reads a block of a file and returns its records as another file. Raises CorruptTableError for damaged blocks."""
 
     def __init__(self, codec: str) -> None:
         self.codec = codec
@@ -44,7 +44,7 @@ class _Reader:
 
 
 class _Writer:
-    """Puts a block of records on a file."""
+    """Writes a block of records to a file."""
 
     def __init__(self, codec: str) -> None:
         self.codec = codec

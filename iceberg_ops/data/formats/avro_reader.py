@@ -1,9 +1,9 @@
 """Avro data and delete files as Arrow batches.
 
-Values are decoded without Avro's logical types (dates and timestamps stay the integers they are, at any distance from 1970) and
-become Arrow by the types below. Ids are the schema's ``field-id``, ``element-id``, ``key-id`` and ``value-id``; a map with keys
-that are not strings is an array of key-value records with logical type ``map`` (AVRO-05). A part of a file is the blocks that
-begin in it; Avro has no columns to leave unread.
+Values are decoded without Avro's logical types (dates and timestamps stay integers, at any distance from 1970) and
+are converted to the Arrow types below. Ids are the schema's ``field-id``, ``element-id``, ``key-id`` and ``value-id``; a map whose
+keys are not strings is an array of key-value records with logical type ``map`` (AVRO-05). A part of a file is the blocks that
+begin in it; Avro is not columnar, so whole rows are decoded.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _UNREADABLE = (
     ValueError, KeyError, EOFError, TypeError, StopIteration, IndexError, AttributeError, SchemaParseException, UnknownType,
     RecursionError, pa.ArrowException,
 )  # fmt: skip
-"""What opening a file raises that is no Avro file, or whose schema is none."""
+"""Errors of opening a file that is not an Avro file, or whose schema is invalid."""
 _MOST_DIGITS = 38
-"""Of a decimal of 16 bytes."""
+"""The most digits of a decimal of 16 bytes."""
 _UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 
@@ -114,7 +114,7 @@ class AvroFile:
                     rows, first = rows[batch_rows:], first + len(taken)
         except (*_UNDECODABLE, OSError, CorruptTableError) as e:
             if isinstance(e, OSError) and e.errno is not None:
-                raise  # the store's own trouble; bzip2 reports damage without a number
+                raise  # an error of the store; bzip2 reports damage without an error number
             raise CorruptTableError(f"file {self.location} cannot be decoded: {e}") from None
         if rows:
             yield first, rows
@@ -239,7 +239,7 @@ def _map_type(key: _Typed, value: _Typed, pairs: Callable[[Any], list[tuple[Any,
 
 
 def _spelled_out(avro: Any, known: dict[str, Any], space: str) -> Any:
-    """The schema with every named type written out where it is used again, as Java uses one fixed for all uuid columns."""
+    """The schema with every named type repeated where it is used, because Java uses one fixed type for all uuid columns."""
     if isinstance(avro, list):
         return [_spelled_out(t, known, space) for t in avro]
     if isinstance(avro, str):

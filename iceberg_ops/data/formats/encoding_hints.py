@@ -1,9 +1,9 @@
-"""Encodings of a rewrite, decided from the footers of its input files.
+"""Chooses the encodings of a rewrite from the footers of its input files.
 
-A column that every input kept in a dictionary that paid stays in one; text that did not gets DELTA_LENGTH_BYTE_ARRAY, whole numbers
-(dates, times, short decimals too) DELTA_BINARY_PACKED. That saves the attempt at a dictionary that will not last, and 10 % of the
-bytes on lineitem. Where inputs say nothing, because they are tiny or lack the column, the rows to be written decide. Columns are
-matched by field id: inputs may know them by other names.
+A column that every input kept in a useful dictionary stays in one; other text gets DELTA_LENGTH_BYTE_ARRAY, integers (also dates,
+times, short decimals) DELTA_BINARY_PACKED. This avoids building a dictionary that will not last, and saves 10 % of the bytes on
+lineitem. If the inputs give no information, because they are tiny or lack the column, the rows to write decide. Columns are
+matched by field id: inputs may use other names.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from iceberg_ops.spec.types import BINARY, DATE, INT, LONG, STRING, TIME, Decima
 from iceberg_ops.table.stored_files import named_failures
 
 _LOOKED_AT = 8
-"""The most inputs looked at, and one of so many: files of one group were mostly written alike."""
+"""At most this many inputs are read, and one of so many, evenly chosen: files of one group were mostly written alike."""
 _TOO_FEW = 1000
-"""A chunk of fewer values is no evidence."""
+"""A chunk with fewer values is no evidence."""
 _LOOKED_AT_ROWS = 1 << 16
 _HOPELESS = 0.95
-"""With more distinct values than this part of the first rows, a dictionary outgrows its page long before the row group ends."""
+"""If more than this share of the first rows are distinct values, a dictionary exceeds its page long before the row group ends."""
 _MINIBLOCK, _NARROW = 32, 32
 """Values that share a width in DELTA_BINARY_PACKED; bits of a narrow column."""
 _LONG_RUNS = 4
-"""With fewer changes than this per value, a dictionary's runs are shorter still."""
+"""With fewer changes per value than this, the runs of a dictionary encoding are even shorter."""
 _PAYS = 0.75
-"""A dictionary of numbers pays when the encoded chunk is at most this part of the plain one."""
+"""A dictionary of numbers is useful if the encoded chunk is at most this share of the plain one."""
 
 
 def hints_for(io: FileIO, tasks: Sequence[FileScanTask], schema: Schema) -> EncodingHints | None:
-    """Hints for files of ``schema`` made from these inputs; None where none of them is Parquet."""
+    """Hints for files of ``schema`` made from these inputs; None if none of them is Parquet."""
     return hints_from(io, [t.file_path for t in tasks if t.data_file.file_format is FileFormat.PARQUET], schema, ColumnIds())
 
 
 def hints_from(io: FileIO, locations: Sequence[str], schema: Schema, ids: ColumnIds) -> EncodingHints | None:
-    """Hints for files of ``schema`` made from Parquet files whose columns ``ids`` tells; None where there are none."""
+    """Hints for files of ``schema`` made from Parquet files whose columns ``ids`` identifies; None if there are none."""
     kept: dict[int, bool | None] = {ROW_ID_ID: False}
     footers = list(_footers(io, locations, ids))
     for columns, footer in footers:
@@ -66,14 +66,14 @@ def hints_from(io: FileIO, locations: Sequence[str], schema: Schema, ids: Column
 
 
 def no_hints(schema: Schema) -> EncodingHints:
-    """Everything is left to the rows to be written."""
+    """The rows to write decide everything."""
     return EncodingHints(undecided={path: _delta(type_) for path, _, type_ in leaf_paths(schema)})
 
 
 def decided(hints: EncodingHints, rows: pa.Table) -> EncodingHints:
-    """Hints without undecided leaves, decided by the rows a file begins with. Leaves inside other columns try a dictionary.
+    """Hints without undecided leaves, decided by the first rows of a file. Leaves inside other columns try a dictionary.
 
-    Whole numbers that climb (keys of sorted rows) lose a dictionary that paid in small inputs: it would outgrow its page.
+    Increasing integers (keys of sorted rows) lose a dictionary that was useful in small inputs: it would exceed its page.
     """
     climbing = {name for name in hints.dictionary if name in rows.schema.names and _climbs(rows.column(name))}
     dictionary = set(hints.dictionary) - climbing
@@ -87,7 +87,7 @@ def decided(hints: EncodingHints, rows: pa.Table) -> EncodingHints:
 
 
 def _climbs(column: pa.ChunkedArray) -> bool:
-    """Whether differences to the row before take less than half the bits of places in a dictionary and the dictionary itself."""
+    """Whether differences to the previous row take less than half the bits of dictionary indices and the dictionary itself."""
     type_ = column.type
     if not (pa.types.is_int32(type_) or pa.types.is_int64(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_)):
         return False
@@ -106,7 +106,7 @@ def _climbs(column: pa.ChunkedArray) -> bool:
 
 
 def _pays(column: pa.ChunkedArray) -> bool:
-    """Whether a dictionary makes the column smaller. Of many rows only the first are looked at, and then it must be hopeless."""
+    """Whether a dictionary makes the column smaller. Of many rows only the first are checked, and then it must clearly not."""
     if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type) or not len(column):
         return True
     seen = column.slice(0, _LOOKED_AT_ROWS)
@@ -144,7 +144,7 @@ def _leaves(columns: Sequence[FileColumn]) -> Iterator[FileColumn]:
 
 
 def _stayed(chunk: pq.ColumnChunkMetaData) -> bool | None:
-    """A dictionary to the end of the chunk, as far as a footer tells, and one that pays; None: the chunk is too small to tell."""
+    """Whether the chunk kept its dictionary to the end, as far as a footer shows, and it is useful; None: too small to tell."""
     if chunk.num_values < _TOO_FEW:
         return None
     width = {"INT32": 4, "INT64": 8, "DOUBLE": 8, "FLOAT": 4}.get(chunk.physical_type)

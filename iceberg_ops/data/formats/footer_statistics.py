@@ -1,16 +1,16 @@
-"""Which statistics of a Parquet footer are to be trusted, whoever wrote the file: for pruning row groups and for recording bounds.
+"""Decides which statistics of a Parquet footer can be trusted, by writer: for pruning row groups and for recording bounds.
 
-A bound that is left out costs time, a wrong one rows, so min and max count only where
+A missing bound costs time, a wrong one loses rows, so min and max only count if
 
-* the file stores the column in the type, unit and scale that the value is asked for in, or in a narrower whole number, decimal or
-  float of the same meaning: a date is no timestamp, milliseconds are no microseconds, and an INT96 is none of them;
+* the file stores the column with the requested type, unit and scale, or as a narrower integer, decimal or float with the same
+  meaning: a date is not a timestamp, milliseconds are not microseconds, and an INT96 is neither;
 * the writer is known to compare values of that form in the right order. parquet-mr before 1.10 compared bytes as signed numbers.
-  More writers than that compared decimals in byte arrays wrongly (PARQUET-1655 and others), so these are trusted only of writers
-  that are known to be right;
-* neither is NaN: some writers took it for a least or greatest value. A zero stands for zeros of either sign;
+  More writers compared decimals in byte arrays wrongly (PARQUET-1655 and others), so these are trusted only from writers that are
+  known to be right;
+* neither is NaN: some writers took NaN for a least or greatest value. A zero stands for zeros of either sign;
 * both can be decoded. Text that is not UTF-8 cannot.
 
-Min and max may be truncated: they enclose the values, and more is not asked of them. Those of uuids are not used.
+Min and max may be truncated: they enclose the values, and that is sufficient. Those of uuids are not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BYTE_ARRAYS = frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})
 _COUNTS_ONLY = frozenset({"uuid", "geometry", "geography", "variant", "unknown"})
 _WRITER = re.compile(r"(\S+) version (\d+)\.(\d+)")
 _RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0)}
-"""Writers that compare decimals in byte arrays as numbers, since these versions."""
+"""Writers that compare decimals in byte arrays as numbers, from these versions on."""
 _RIGHT_TEXT = {"parquet-mr": (1, 10)}
 """Writers that compared text in a wrong order before these versions."""
 
@@ -55,8 +55,8 @@ class TrustedStatistics:
         return cls(texts=version >= _RIGHT_TEXT.get(name, version), decimals=known is not None and version >= known)
 
     def bounds(self, chunk: pq.ColumnChunkMetaData, stored: pa.DataType, type_: IcebergType) -> tuple[Any, Any] | None:
-        """(lower, upper) bound of a column chunk's values that are not NaN, as canonical values of ``type_``; None where there are
-        none or they are not to be trusted. ``stored`` is the Arrow type of the file's column."""
+        """(lower, upper) bound of a column chunk's non-NaN values, as canonical values of ``type_``; None if there are
+        none or they cannot be trusted. ``stored`` is the Arrow type of the file's column."""
         statistics = chunk.statistics
         if (
             statistics is None
@@ -90,7 +90,7 @@ def _of_numbers(low: float, high: float) -> tuple[float, float] | None:
 
 
 def means_the_same(stored: pa.DataType, type_: IcebergType) -> bool:
-    """Whether the physical values of a file's column are those of ``type_``, in unit, scale and sign, or of a narrower number."""
+    """Whether the physical values of a file's column have the unit, scale and sign of ``type_``, or are narrower numbers."""
     if isinstance(type_, PrimitiveType) and type_.name in _COUNTS_ONLY:
         return False
     if isinstance(stored, pa.DictionaryType):

@@ -1,9 +1,9 @@
 """Column metrics of a new Parquet file: sizes, counts and bounds by field id (spec: "Manifests", ``data_file``).
 
-Sizes, counts and bounds come from the footer. What a footer does not have is observed while rows are written: NaN counts, and
-bounds of text longer than Arrow keeps statistics for. Metrics modes decide what is recorded. Leaves inside lists and maps have
-counts but no bounds. Bounds are cut as the mode says, upper ones raised so that they still bound; a column of nulls and NaNs has
-none.
+Sizes, counts and bounds come from the footer. Values that a footer lacks are collected while rows are written: NaN counts, and
+bounds of text too long for Arrow's statistics. Metrics modes decide what is recorded. Leaves inside lists and maps have
+counts but no bounds. Bounds are truncated by the mode, upper ones rounded up so that they still bound; a column of nulls and NaNs
+has none.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from iceberg_ops.spec.types import (
 from iceberg_ops.spec.values import decimal_of, to_bytes
 
 _STATISTICS_LIMIT = 4000
-"""Arrow leaves min and max out of a chunk's statistics where they exceed 4096 bytes."""
+"""Arrow omits min and max from a chunk's statistics if they exceed 4096 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +98,24 @@ def _paths(f: NestedField, path: str) -> Iterator[tuple[str, int, IcebergType]]:
 
 @dataclass
 class Observer:
-    """What footers lack, gathered from the rows as they are written."""
+    """Collects values that footers lack from the rows as they are written."""
 
     schema: Schema
     nan_counts: dict[int, int] = field(default_factory=dict)
     null_counts: dict[int, int] = field(default_factory=dict)
-    """Of geometry and geography: Arrow keeps no statistics of columns that have no order."""
+    """For geometry and geography: Arrow keeps no statistics of columns without an order."""
     long_text: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
     """(row group, field id) -> (least, greatest) value."""
     boxes: dict[int, Box] = field(default_factory=dict)
-    """Of geometry and geography."""
+    """For geometry and geography."""
 
     def observe(self, table: pa.Table, row_group: int) -> None:
-        """Look at a row group's canonical rows before they are written."""
+        """Collect from a row group's canonical rows before they are written."""
         for f, column in zip(self.schema.fields, table.columns, strict=True):
             self._look(f, column, row_group, False)
 
     def _look(self, f: NestedField, array: pa.Array | pa.ChunkedArray, row_group: int, repeated: bool) -> None:
-        """Text is looked at with all its chunks at once: a long one in one of them leaves the others without statistics, too."""
+        """All chunks of text are checked together: a long text in one of them leaves the others without statistics, too."""
         if isinstance(array, pa.ChunkedArray) and isinstance(f.type, ListType | MapType | GeometryType | GeographyType):
             for chunk in array.chunks:
                 self._look(f, chunk, row_group, repeated)
@@ -181,8 +181,8 @@ def file_metrics(
     *,
     bounds: BoundsOf | None = None,
 ) -> FileMetrics:
-    """Metrics of a file from its footer and what was observed. ``bounds``: the rule by which statistics of a file that another
-    writer made are trusted; without it they are this package's own, and are."""
+    """Metrics of a file from its footer and the observed values. ``bounds``: the rule by which statistics of another writer's file
+    are trusted; without it the file was written by this package, and its statistics are trusted."""
     sizes: dict[int, int] = {}
     values: dict[int, int] = {}
     nulls: dict[int, int] = {}
@@ -222,7 +222,7 @@ def _cut(type_: IcebergType, found: tuple[Any, Any], width: int | None) -> tuple
 
 
 def _own_bounds(f: NestedField, chunks: list[pq.ColumnChunkMetaData], observed: Observer) -> tuple[Any, Any] | None:
-    """(least, greatest) canonical value over all row groups; None where there is none, or one group's is unknown."""
+    """(least, greatest) canonical value over all row groups; None if there is none, or one group's is unknown."""
     if isinstance(f.type, GeometryType | GeographyType) or f.type == VARIANT:
         return None
     found: list[tuple[Any, Any]] = []
@@ -238,7 +238,7 @@ def _own_bounds(f: NestedField, chunks: list[pq.ColumnChunkMetaData], observed: 
 
 
 def enclosing(type_: IcebergType, found: Sequence[tuple[Any, Any]]) -> tuple[Any, Any] | None:
-    """The least lower and the greatest upper of some bounds, none of them NaN; None without any."""
+    """The least lower and the greatest upper of some bounds, none of them NaN; None without bounds."""
     if not found:
         return None
     return _least(type_, [low for low, _ in found]), _greatest(type_, [high for _, high in found])

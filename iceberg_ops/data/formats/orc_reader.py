@@ -2,7 +2,7 @@
 
 A part of a file is the stripes whose first byte lies in it, so that parts that cover a file read every row once. ORC stores
 nanoseconds; they are floored to the read schema's unit (ORC-02). Arrow holds them in 64 bits, which reach from 1677-09-21 to
-2262-04-11, and has no other form to read them in: a column with a timestamp beyond is refused by name, and the others are read.
+2262-04-11, and cannot read them in another form: a column with a timestamp outside is refused by name, and the others are read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
 
 _BEYOND_NANOSECONDS = "out of range for nanosecond resolution"
-"""How Arrow's error ends for a timestamp that 64-bit nanoseconds do not hold."""
+"""The end of Arrow's error for a timestamp that does not fit 64-bit nanoseconds."""
 
 
 class OrcDataFile:
@@ -60,7 +60,7 @@ class OrcDataFile:
             raise CorruptTableError(f"file {self.location} cannot be decoded: {e}") from None
 
     def _read(self, stripe: Stripe, picked: Sequence[FileColumn]) -> pa.RecordBatch:
-        """The picked columns; all of the file's where a name may stand for several of them, because Arrow reads columns by name.
+        """The picked columns; all of the file's if a name may stand for several of them, because Arrow reads columns by name.
         Raises UnsupportedError for a timestamp outside Arrow's range, ArrowInvalid and OSError for damage."""
         known = [c.name for c in self.columns]
         is_plain = len(set(known)) == len(known) and not any("." in name for name in known)
@@ -78,7 +78,7 @@ class OrcDataFile:
         )
 
     def _first_beyond(self, stripe: Stripe, columns: Sequence[FileColumn], parent: str) -> tuple[str, Exception] | None:
-        """The first column, or field of a struct, that cannot be read alone, and what Arrow says of it."""
+        """The first column, or field of a struct, that cannot be read alone, and Arrow's error for it."""
         for column in columns:
             path = parent + column.name
             try:

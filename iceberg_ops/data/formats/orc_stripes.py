@@ -1,4 +1,4 @@
-"""Where an ORC file's stripes begin, which Arrow does not say but whose serialized file tail does.
+"""Where an ORC file's stripes begin: Arrow does not give this, but the serialized file tail contains it.
 
 The tail is a protocol buffer (ORC specification, ``FileTail``): field 2 is the footer, its field 3 one entry per stripe, with the
 stripe's offset, the lengths of its three parts, and its rows.
@@ -44,7 +44,7 @@ def stripes_of(tail: bytes, location: str) -> tuple[Stripe, ...]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(field number, value) of a message; numbers as they are, anything else as its bytes."""
+    """(field number, value) of a message; numbers decoded, all other values as bytes."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

@@ -1,8 +1,8 @@
-"""Footers that Arrow refuses although their data is sound.
+"""Repairs footers that Arrow refuses although the data is valid.
 
 Hive's parquet-mr 1.11 marked the repeated group inside a map (converted type MAP_KEY_VALUE) with the logical type UNKNOWN, which
-the Parquet specification allows on leaves only. Arrow will not open such a file. Here the footer (Thrift, compact protocol) is
-walked and that one mark is left out of the copy that Arrow is given; the file itself is not touched.
+the Parquet specification allows only on leaves. Arrow does not open such a file. This module parses the footer (Thrift, compact
+protocol) and removes that mark from the copy that Arrow gets; the file itself is not changed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MAGIC = b"PAR1"
 _SCHEMA, _NUM_CHILDREN, _LOGICAL_TYPE, _UNKNOWN = 2, 5, 10, 11
 _BINARY, _LIST, _SET, _MAP, _STRUCT, _DOUBLE, _BYTE = 8, 9, 10, 11, 12, 7, 3
 REFUSAL = "Logical type Null cannot be applied to group node"
-"""What Arrow says of such a file."""
+"""Arrow's error for such a file."""
 
 
 def repaired_metadata(source: BinaryIO, location: str) -> pq.FileMetaData:
-    """The footer of a Parquet file without UNKNOWN marks on groups. Raises CorruptTableError for what is no footer."""
+    """The footer of a Parquet file without UNKNOWN marks on groups. Raises CorruptTableError for an invalid footer."""
     size = source.seek(0, io.SEEK_END)
     source.seek(max(0, size - 8))
     tail = source.read(8)
@@ -44,7 +44,7 @@ class _Footer:
         self.data, self.at = data, 0
 
     def without_unknown_groups(self) -> bytes:
-        """The logical type is a schema element's last field, so leaving its bytes out keeps every other field's delta."""
+        """The logical type is a schema element's last field, so removing its bytes keeps every other field's delta."""
         cuts: list[tuple[int, int]] = []
         for field_id, kind in self._fields():
             if field_id == _SCHEMA and kind == _LIST:
@@ -131,7 +131,7 @@ class _Footer:
 
 
 class _Fields:
-    """(field id, type) of a struct's fields; the caller consumes each value before asking for the next."""
+    """(field id, type) of a struct's fields; the caller reads each value before the next."""
 
     def __init__(self, cursor: _Footer) -> None:
         self._cursor, self._last = cursor, 0

@@ -1,7 +1,7 @@
 """``write.parquet.*`` as options of Arrow's Parquet writer, and the encodings of columns.
 
-Hints say which columns try a dictionary (see ``encoding_hints``). zstd runs at level 3,
-pyarrow's default of 1 being 3-8 % larger on lineitem for no time won.
+Hints say which columns try a dictionary (see ``encoding_hints``). zstd uses level 3;
+pyarrow's default of 1 gives files 3-8 % larger on lineitem and saves no time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CODECS = {
 }  # fmt: skip
 _ZSTD_LEVEL = 3
 _MOST_DISTINCT = 1 << 20
-"""Distinct values a Bloom filter is made for by default: the rows of a row group."""
+"""The default number of distinct values of a Bloom filter: the rows of a row group."""
 _LEVELS = frozenset({"zstd", "gzip", "brotli"})
 
 
@@ -44,7 +44,7 @@ _LEVELS = frozenset({"zstd", "gzip", "brotli"})
 class EncodingHints:
     """Leaf paths to write with a dictionary, and leaf paths with another encoding; any other leaf is plain.
 
-    ``undecided`` leaves have neither: the first rows to be written decide between a dictionary and the encoding named here (None:
+    ``undecided`` leaves have neither: the first rows to write decide between a dictionary and the encoding named here (None:
     plain).
     """
 
@@ -87,8 +87,8 @@ def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[str, Any]:
-    """Filters of ``bloom-filter-ndv`` values at the wanted rate; without it, and never more than, what ``bloom-filter-max-bytes``
-    holds. Booleans have none, and neither have columns the table does not have."""
+    """Filters for ``bloom-filter-ndv`` values at the configured rate; without it, and at most, as many as
+    ``bloom-filter-max-bytes`` can hold. Booleans have none, nor do columns that the table does not have."""
     most = PARQUET_BLOOM_FILTER_MAX_BYTES.of(properties)
     found = {}
     booleans = {path for path, _, type_ in leaf_paths(schema) if type_ == BOOLEAN}
@@ -104,7 +104,7 @@ def _bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[str, A
 
 
 def _distinct_in(size: int, fpp: float) -> int:
-    """How many distinct values a split-block filter of at most ``size`` bytes (a power of two) tells apart at that rate."""
+    """How many distinct values a split-block filter of at most ``size`` bytes (a power of two) holds at that rate."""
     bits = 8 << max(size.bit_length() - 1, 5)
     return int(bits * -math.log(1 - fpp ** (1 / 8)) / 8)
 

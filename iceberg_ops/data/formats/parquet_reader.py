@@ -1,12 +1,12 @@
 """Parquet files as Arrow batches.
 
-Only the leaves asked for are decoded, and of wide rows fewer at a time (``batch_sizes``). A part of a file is the row groups whose
-first byte lies in it (spec: splits at row-group offsets), less those that a filter rules out by their statistics. Text that was
-stored in dictionaries stays in them: decoding it after deletes and filters took rows away is cheaper, and so is comparing a
-dictionary once. INT96 timestamps are read in microseconds.
+Only the requested leaves are decoded, and fewer rows at a time if they are wide (``batch_sizes``). A part of a file is the row
+groups whose first byte lies in it (spec: splits at row-group offsets), without those that a filter excludes by their statistics.
+Text stored in dictionaries stays in them: decoding it after deletes and filters have removed rows is cheaper, and so is comparing
+each dictionary value once. INT96 timestamps are read in microseconds.
 
-Files that follow each other mostly are alike: a file is opened the way the last one had to be, and again only where that was wrong.
-What a file says about all of its kind (schema-wide notes apart) is worked out once; what its own chunks say is looked at each time.
+Consecutive files are mostly alike: a file is opened with the options of the last one, and opened again only if these were wrong.
+Information that is equal for all such files (except schema-wide notes) is computed once; information about chunks for each file.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _INDEX_BYTES, _PAGE_BYTES = 3, 512
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """How the last file was read: ``names`` as dictionaries, which gives its schema as ``opened`` (without notes that are not a
-    column's) instead of ``plain``, which has plain types (``is_plain``: as the file does)."""
+    """How the last file was read: ``names`` as dictionaries, which gives its schema as ``opened`` (without notes that do not belong
+    to a column) instead of ``plain``, which has plain types (``is_plain``: the file has only plain types)."""
 
     names: tuple[str, ...]
     opened: pa.Schema
@@ -48,7 +48,7 @@ class _Likeness:
 
 _LAST: dict[str, _Likeness] = {}
 _TEXT: dict[str, tuple[pa.Schema, set[int], tuple[tuple[int, str], ...]]] = {}
-"""The text columns told last, and of which schema and leaves."""
+"""The last result of ``text_columns``, with its schema and leaves."""
 
 
 class ParquetDataFile:
@@ -96,12 +96,12 @@ class ParquetDataFile:
             yield from self._run(run, leaves, self._rows_at_once(run, leaves, batch_rows))
 
     def _rows_at_once(self, groups: Sequence[int], leaves: set[int], batch_rows: int) -> int:
-        """At most ``batch_rows``, fewer where rows are wide."""
+        """At most ``batch_rows``, fewer if rows are wide."""
         encoded = {leaf for leaf, path in self._text_columns(leaves) if path in self._names}
         return decoded_rows(self._file.metadata, leaves, groups, batch_rows, encoded)
 
     def _opened(self, io: FileIO) -> tuple[pq.ParquetFile, pa.Schema]:
-        """The file, perhaps as the last one was read, and its schema without dictionaries, in plain types."""
+        """The file, if possible opened like the last one, and its schema without dictionaries, in plain types."""
         try:
             if (last := _LAST.get("parquet")) is not None:
                 file = _open(self._source, last.names)
@@ -123,8 +123,8 @@ class ParquetDataFile:
         return file, plain
 
     def _keep_in_dictionaries(self, metadata: pq.FileMetaData, leaves: set[int], groups: Sequence[int]) -> None:
-        """Open the file again where other columns among the leaves are to be read as dictionaries than are: reading them so keeps
-        the work off their values."""
+        """Open the file again if other columns among the leaves should be read as dictionaries than are now: with dictionaries the
+        work does not touch each value."""
         text = self._text_columns(leaves)
         names = [path for c, path in text if all(stayed_in_dictionary(metadata.row_group(g).column(c)) for g in groups)]
         if names == [path for _, path in text if path in self._names]:
@@ -136,7 +136,7 @@ class ParquetDataFile:
         _LAST["parquet"] = _Likeness(self._names, opened, self._plain, self._is_plain, self._read_whole)
 
     def _text_columns(self, leaves: set[int]) -> tuple[tuple[int, str], ...]:
-        """``text_columns``, told once of files that were opened alike."""
+        """``text_columns``, computed once for files that were opened in the same way."""
         seen = _TEXT.get("last")
         if seen is None or seen[0] is not self._plain or seen[1] != leaves:
             _TEXT["last"] = seen = (self._plain, set(leaves), text_columns(self._file.schema, leaves))
@@ -145,12 +145,12 @@ class ParquetDataFile:
     def _run(
         self, groups: Sequence[int], leaves: set[int], batch_rows: int
     ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
-        """The rows of neighbouring row groups."""
+        """The rows of adjacent row groups."""
         position = sum(self._file.metadata.row_group(g).num_rows for g in range(groups[0]))
         if not leaves:
             yield from _bare_rows(self._file.metadata, groups, position, batch_rows)
             return
-        # By number: a path stands for all columns of that name, and for those that it begins (``a`` for ``a.b``).
+        # By number: a path stands for all columns of that name, and for those whose path begins with it (``a`` for ``a.b``).
         numbers = None if len(leaves) == len(self._file.schema) else sorted(leaves)
         columns, threads = None, pa.cpu_count() > 1
         try:
@@ -164,7 +164,7 @@ class ParquetDataFile:
 
 
 def _open(source: pa.NativeFile, dictionaries: Sequence[str], metadata: Any = None) -> pq.ParquetFile | None:
-    """None where the file lacks one of the columns named."""
+    """None if the file lacks one of the columns named."""
     options = {"coerce_int96_timestamp_unit": "us", "read_dictionary": list(dictionaries) or None, "metadata": metadata}
     options["arrow_extensions_enabled"] = False  # uuids inside maps cannot be read as extension values
     try:
@@ -208,10 +208,10 @@ def text_columns(schema: pq.ParquetSchema, leaves: Iterable[int]) -> tuple[tuple
 
 
 def stayed_in_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    """A text chunk whose writer kept to its dictionary to the end, and whose dictionary is small.
+    """A text chunk whose writer kept its dictionary to the end, and whose dictionary is small.
 
-    Footers do not say where a writer gave its dictionary up, but sizes do: indices take at most 2.5 bytes a value (a dictionary of
-    1 MiB has fewer than 2**20 values), plain text at least 4 and its own length.
+    Footers do not show where a writer stopped using its dictionary, but sizes do: indices take at most 2.5 bytes a value (a
+    dictionary of 1 MiB has fewer than 2**20 values), plain text at least 4 and its own length.
     """
     if not chunk.has_dictionary_page or not DICTIONARY_ENCODINGS & set(chunk.encodings):
         return False
@@ -221,7 +221,7 @@ def stayed_in_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
 def _bare_rows(
     metadata: pq.FileMetaData, groups: Sequence[int], position: int, batch_rows: int
 ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
-    """Rows without columns: the number of rows is all that is asked for."""
+    """Rows without columns: only their number is needed."""
     left = sum(metadata.row_group(i).num_rows for i in groups)
     while left > 0:
         rows = min(left, batch_rows)

@@ -1,8 +1,8 @@
-"""Row groups of a Parquet file that a filter cannot match, according to their column statistics.
+"""Excludes row groups of a Parquet file that cannot match a filter, by their column statistics.
 
-A row group is shown to the expressions as a small file with metrics, so what holds for pruning files holds here (SCAN-06, SCAN-07):
-what is absent or unreadable is unknown, and a group is left out only where no row of it can match. Which statistics count is
-decided by ``data.footer_statistics``.
+The expressions treat a row group like a small file with metrics, so the rules of file pruning apply (SCAN-06, SCAN-07): absent or
+unreadable statistics are unknown, and a group is excluded only if no row of it can match. ``data.footer_statistics`` decides which
+statistics count.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def groups_that_may_match(
 
 
 def runs(groups: Sequence[int]) -> Iterator[list[int]]:
-    """Neighbouring row groups together: only within them do positions count on."""
+    """Adjacent row groups together: positions are consecutive only within them."""
     run: list[int] = []
     for group in groups:
         if run and group != run[-1] + 1:

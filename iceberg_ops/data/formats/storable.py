@@ -1,8 +1,8 @@
-"""Columns that a new data file has no place for.
+"""Checks for columns that a new data file cannot store.
 
-A column of type unknown is stored nowhere: its rows are null. A struct, list or map in which nothing else is stored would be left
-out with it, and its own nulls, its lengths and its required rows would be lost (Parquet has no empty groups). So it is refused
-before anything is written."""
+A column of type unknown is not stored: its rows are null. A struct, list or map that holds nothing else would be left out with it,
+and its own nulls, its lengths and its required rows would be lost (Parquet has no empty groups). So it is refused before anything
+is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iceberg_ops.spec.types import UNKNOWN, ListType, MapType, NestedField, Stru
 
 
 def check_storable(schema: Schema, file_format: FileFormat) -> None:
-    """Raise UnsupportedError where rows of that schema cannot be read back as they were from a file of that format."""
+    """Raise UnsupportedError if a file of that format cannot store rows of that schema without loss."""
     for f in schema.fields:
         _check(f, f.name, file_format)
     if file_format is FileFormat.PARQUET and all(f.type == UNKNOWN for f in schema.fields):
@@ -25,7 +25,7 @@ def check_storable(schema: Schema, file_format: FileFormat) -> None:
 
 
 def _check(f: NestedField, path: str, file_format: FileFormat) -> None:
-    """One column and all it holds. Avro has records without fields, so it keeps what a struct of nothing says."""
+    """One column and its content. Avro has records without fields, so it can store an otherwise empty struct."""
     if isinstance(f.type, ListType | MapType):
         if unknown := [c.name for c in child_fields(f.type) if c.type == UNKNOWN]:
             raise _refused(path, f, file_format, f"its {unknown[0]} of type unknown is not stored: update its type")

@@ -1,7 +1,7 @@
-"""Whether data and delete files hold as many rows as manifests say.
+"""Checks that data and delete files hold as many rows as manifests record.
 
-Each file is opened; Parquet and ORC answer from their footers, Avro blocks are counted, a deletion vector is decoded with its
-length, magic and checksum. The rest of a table is checked by ``iceberg_ops.table.integrity``.
+Each file is opened. Parquet and ORC give the count in their footers, Avro blocks are counted, a deletion vector is decoded and its
+length, magic and checksum are checked. ``iceberg_ops.table.integrity`` checks the rest of a table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from iceberg_ops.table.integrity import Finding
 
 
 def file_findings(io: FileIO, files: Iterable[DataFile]) -> list[Finding]:
-    """One error for each file that does not open, or holds another number of rows than recorded."""
+    """One error for each file that cannot be opened, or holds another number of rows than recorded."""
     found = []
     for file in files:
         try:

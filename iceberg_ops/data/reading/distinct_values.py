@@ -1,4 +1,4 @@
-"""Theta sketches of columns, fed from batches as the reader gives them; a share of a table's files is one task for any worker."""
+"""Theta sketches of columns, computed from the reader's batches; a share of a table's files is one task for any worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WITHOUT = frozenset({"variant", "geometry", "geography", "unknown"})
 
 
 def sketched_columns(schema: Schema, names: Sequence[str]) -> list[NestedField]:
-    """Top-level columns a sketch can be made of: ``names``, or all that are not nested. Raises SchemaError."""
+    """Top-level columns that can be sketched: ``names``, or all that are not nested. Raises SchemaError."""
     if not names:
         return [f for f in schema.fields if _can_be_sketched(f)]
     found = []
@@ -47,7 +47,7 @@ def _can_be_sketched(f: NestedField) -> bool:
 
 
 def add_values(sketch: ThetaSketch, f: NestedField, column: pa.Array) -> None:
-    """Take in a batch's values of a column; nulls are no values."""
+    """Add a batch's values of a column; nulls do not count."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     column = pc.unique(column.drop_null())
@@ -65,7 +65,7 @@ def add_values(sketch: ThetaSketch, f: NestedField, column: pa.Array) -> None:
 
 
 def share_text(tasks: Sequence[FileScanTask], context: ReadContext, io_properties: Mapping[str, str]) -> str:
-    """The text of a ``sketch_share``: these files, of which ``context`` reads the columns to sketch."""
+    """The text of a ``sketch_share``: these files, with the columns to sketch in ``context``."""
     told = {"read": context.to_json(), "io": dict(io_properties), "tasks": [task_to_json(task).decode() for task in tasks]}
     return json.dumps(told)
 
@@ -93,7 +93,7 @@ def sketch_share(text: str) -> str:
 
 
 def merge_share(sketches: Sequence[ThetaSketch], answer: str) -> tuple[int, int, int]:
-    """Take a share's answer into ``sketches``; how many rows, files and bytes it was."""
+    """Merge a share's answer into ``sketches``; returns its number of rows, files and bytes."""
     found = json.loads(answer)
     for sketch, text in zip(sketches, found["sketches"], strict=True):
         sketch.merge(ThetaSketch.from_bytes(base64.b64decode(text)))

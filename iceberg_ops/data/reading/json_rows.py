@@ -2,7 +2,7 @@
 
 Decimals and uuids are strings, timestamps ISO 8601 with microseconds (nanoseconds for the _ns types), binary and fixed hex; NaN and
 infinities are the strings "NaN", "Infinity", "-Infinity"; maps are {"keys": [...], "values": [...]}. Geometry and geography are
-well-known text, a variant is the JSON it stands for.
+well-known text, a variant is its JSON value.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _AS_THEY_ARE = frozenset({"boolean", "int", "long", "string", "unknown"})
 
 
 def json_lines(batch: pa.RecordBatch, schema: Schema) -> bytes:
-    """The rows of a batch that has the columns of ``schema``, one JSON object a line."""
+    """The rows of a batch with the columns of ``schema``, one JSON object per line."""
     encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
     return "".join(encode(row) + "\n" for row in rows_to_json(batch, schema)).encode("utf-8", "surrogatepass")
 
 
 def rows_to_json(batch: pa.RecordBatch, schema: Schema) -> Iterator[dict[str, Any]]:
-    """The rows as JSON-ready mappings in column order. Raises CorruptTableError for text that is no UTF-8."""
+    """The rows as JSON-ready mappings in column order. Raises CorruptTableError for text that is not UTF-8."""
     names = [f.name for f in schema.fields]
     if not names:
         yield from ({} for _ in range(batch.num_rows))
@@ -53,7 +53,7 @@ def _column(f: NestedField, array: pa.Array) -> list[Any]:
 
 
 def converter(type_: IcebergType) -> Callable[[Any], Any]:
-    """How a canonical value that is not null becomes a JSON-ready one."""
+    """The function that converts a canonical non-null value to a JSON-ready one."""
     if isinstance(type_, StructType):
         return _struct_converter(type_)
     if isinstance(type_, ListType):

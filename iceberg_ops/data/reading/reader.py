@@ -1,10 +1,10 @@
-"""Reading rows: a task's file, minus its deletes, filtered, as the read schema asks for it.
+"""Reads rows: a task's file, without deleted rows, filtered, in the read schema.
 
 The order is the spec's (SCAN-16): physical rows get their positions; deletion vectors or position deletes, then equality deletes,
-then the residual take rows away; what is left is projected. Columns that only deletes or the residual need are read and dropped. A
-file is streamed: one batch is in memory at a time, a few where the next are read ahead.
+then the residual remove rows; the remaining rows are projected. Columns that only deletes or the residual need are read and
+dropped. A file is streamed: one batch is in memory at a time, or a few if the next ones are read ahead.
 
-Which files and deletes a scan has is planned in ``iceberg_ops.scan``.
+``iceberg_ops.scan`` plans which files and deletes a scan has.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from iceberg_ops.spec.types import IcebergType, NestedField
 from iceberg_ops.table.table import Table
 
 _AHEAD_BYTES = 8 << 20
-"""A scan reads the next batches of a task ahead where it has more bytes than this: below, a thread costs more than it wins."""
+"""A scan reads the next batches of a task ahead if it has more bytes than this: for less, a thread costs more than it gains."""
 
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What became of a task's rows: ``physical`` in the part read, ``deleted`` by deletes, ``filtered`` out by the residual. Row
-    groups that the residual rules out by their statistics are not read, and not counted."""
+    """The counts of a task's rows: ``physical`` in the part read, ``deleted`` by deletes, ``filtered`` out by the residual. Row
+    groups that the residual excludes by their statistics are not read, and not counted."""
 
     physical: int = 0
     deleted: int = 0
@@ -66,9 +66,9 @@ def read_task(
     read_ahead: bool = False,
     counts: ReadCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The task's live rows that match its residual, as ``context.projected``; empty batches are left out.
+    """The task's live rows that match its residual, as ``context.projected``; empty batches are skipped.
 
-    ``keep_dictionaries`` hands dictionary-encoded text columns out as dictionaries (batches of one file may then differ in type).
+    ``keep_dictionaries`` returns dictionary-encoded text columns as dictionaries (batches of one file may then differ in type).
     ``read_ahead``: a thread decodes the next batches meanwhile. Raises CorruptTableError, UnsupportedError, WhereError.
     """
     counts = counts if counts is not None else ReadCounts()
@@ -88,7 +88,7 @@ def read_task(
 
 
 class _Reading:
-    """One task being read: its deletes loaded, its filter bound."""
+    """One task during reading: its deletes are loaded, its filter is bound."""
 
     def __init__(self, task: FileScanTask, context: ReadContext, io: FileIO, keep_dictionaries: bool) -> None:
         self.task, self.context, self.keep = task, context, keep_dictionaries
@@ -131,7 +131,7 @@ class _Reading:
         return self._projected(batch, columns, positions)
 
     def _kept(self, position: int, rows: int, counts: ReadCounts) -> npt.NDArray[np.bool_] | None:
-        """Rows left by the deletes whose positions are known before rows are read; None: all."""
+        """Rows that remain after the deletes whose positions are known before rows are read; None: all."""
         mask = kept(self.positions, position, rows)
         for positions in self.with_keys:
             found = kept(positions, position, rows)
@@ -145,14 +145,14 @@ class _Reading:
         return self._leaf(batch, columns, self.context.path_to(field_id), field_id)
 
     def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField, field_id: int) -> pa.Array:
-        """The values of the field at the end of a path; a null struct on the way is a null value."""
+        """The values of the field at the end of a path; a null struct on the path is a null value."""
         array = self._project(batch, columns, (path,), keep=True).column(0)
         return descend(array, path, field_id)
 
     def _project(
         self, batch: pa.RecordBatch, columns: Sequence[FileColumn], fields: tuple[NestedField, ...], *, keep: bool
     ) -> pa.RecordBatch:
-        """Raises FormerColumnsError where columns of the table that had other types than now read the file."""
+        """Raises FormerColumnsError if former types of the table's columns can read the file and the current ones cannot."""
         try:
             return project(batch, columns, fields, self.missing, keep_dictionaries=keep)
         except CorruptTableError as e:
@@ -187,7 +187,7 @@ def _filtered(
     positions = None if positions is None else positions[mask]
     if not batch.num_columns:
         return bare_batch(int(mask.sum())), positions
-    # Column by column: filtering a whole batch turns the mask into indices first, which takes twice as long.
+    # Column by column: filtering a whole batch first converts the mask to indices, which takes twice as long.
     keep = pa.array(mask)
     return pa.RecordBatch.from_arrays([column.filter(keep) for column in batch.columns], schema=batch.schema), positions
 
@@ -199,12 +199,13 @@ def _bound(residual: Expression, context: ReadContext) -> Expression:
 
 
 def _path_in_read_schema(context: ReadContext, field_id: int) -> NestedField:
-    """A filter compares in the read schema's type, where deletes compare in the widest one."""
+    """A filter compares in the read schema's type; deletes compare in the widest one."""
     return ReadContext(table_schema=context.table_schema, projected=context.projected).path_to(field_id)
 
 
 def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, tuple[IcebergType, Any]]:
-    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12); each with its type."""
+    """Values of identity-partition source columns, at any depth, for columns missing in the file (SCHEMA-12); each with its
+    type."""
     spec = context.specs.get(task.spec_id)
     if spec is None:
         return {}
@@ -218,10 +219,10 @@ def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, t
 def scan_batches(
     table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None, *, check_texts: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all). With ``check_texts``
-    text that is no UTF-8 is a CorruptTableError that names the file.
+    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all). With ``check_texts``,
+    text that is not UTF-8 is a CorruptTableError that names the file.
 
-    Planned, and refused where it must be, before the first batch is asked for. Raises UnsupportedError (a column that only changes
+    The scan is planned, and checked, before the first batch is requested. Raises UnsupportedError (a column that only changes
     have), SchemaError, WhereError, CorruptTableError.
     """
     tasks, context = _planned(table, scan, columns)
@@ -234,7 +235,7 @@ def scan_batches(
 
 
 def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a scan as one Arrow table. Raises as ``scan_batches`` does."""
+    """The rows of a scan as one Arrow table. Raises the errors of ``scan_batches``."""
     tasks, context = _planned(table, scan, columns)
     schema = arrow_schema(context.projected)
     batches = [b for task in tasks for b in read_task(task, context, table.io)]

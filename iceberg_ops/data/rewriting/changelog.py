@@ -1,8 +1,8 @@
-"""The rows that snapshots added and removed (what Iceberg Java calls a changelog; spec: "Reserved Field IDs", 2147483541-43).
+"""The rows that snapshots added and removed (Iceberg Java: a changelog; spec: "Reserved Field IDs", 2147483541-43).
 
-Taken snapshot by snapshot, oldest first, removals before additions, the changelog turns the rows of its start into the rows of its
-end: per snapshot it is exactly the difference of two multisets. So a row that a snapshot only moved to another file (copy-on-write)
-is in neither half. Which files and deletes changed is found by ``iceberg_ops.scan.incremental``; ``replace`` changes no rows.
+Applied snapshot by snapshot, oldest first, removals before additions, the changelog converts the rows of its start to the rows of
+its end: per snapshot it is exactly the difference of two multisets. So it does not contain a row that a snapshot only moved to
+another file (copy-on-write). ``iceberg_ops.scan.incremental`` finds the changed files and deletes; ``replace`` changes no rows.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def changelog_batches(
     where: Expression = ALWAYS_TRUE,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows changed in the snapshots ``(from, to]`` (None: from the beginning, to the current one), as ``changelog_schema`` says.
+    """Rows changed in the snapshots ``(from, to]`` (None: from the beginning, to the current one), in ``changelog_schema``.
 
     ``_change_type`` is INSERT or DELETE, ``_change_ordinal`` counts the snapshots from 0, oldest first. A snapshot that both added
-    and removed rows costs memory for a digest of each row it added. Raises NoSuchSnapshotError, also where history that is needed
-    has been expired, SchemaError, WhereError, CorruptTableError.
+    and removed rows costs memory for a digest of each row it added. Raises NoSuchSnapshotError, also if needed history has expired,
+    SchemaError, WhereError, CorruptTableError.
     """
     context = _context(table, to_snapshot_id)
     tasks = plan_changelog(
@@ -60,7 +60,7 @@ def changelog_batches(
 
 
 def changelog_schema(table: Table, to_snapshot_id: int | None = None, *, columns: Sequence[str] | None = None) -> Schema:
-    """The columns asked for under the schema that the range's end is read with, and the three of a changelog after them."""
+    """The requested columns in the read schema of the range's end, followed by the three columns of a changelog."""
     context = _context(table, to_snapshot_id)
     shown = context if columns is None else context.select(columns)
     if taken := {f.name for f in shown.projected.fields} & {f.name for f in CHANGE_COLUMNS}:
@@ -76,7 +76,7 @@ def _context(table: Table, to_snapshot_id: int | None) -> ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Rows of one file that a snapshot added or removed: all of ``task``'s, or those at ``positions``."""
+    """Rows of one file that a snapshot added or removed: all rows of ``task``, or those at ``positions``."""
 
     kind: str
     ordinal: int
@@ -85,7 +85,7 @@ class _Part:
     positions: Positions | None = None
 
     def rows(self, context: ReadContext, io: FileIO) -> Iterator[pa.RecordBatch]:
-        """As ``context.projected``."""
+        """The rows in ``context.projected``."""
         if self.positions is None:
             yield from read_task(self.task, context, io)
             return
@@ -110,7 +110,7 @@ def _parts(change: ChangelogTask, context: ReadContext, io: FileIO) -> Iterator[
     whole = [replace(t, residual=ALWAYS_TRUE) for t in (change.task, with_deletes_after(change))]
     before, after = (dead_positions(t, context.select([POS]), io) for t in whole)
     for kind, positions in ((DELETE, np.setdiff1d(after, before)), (INSERT, np.setdiff1d(before, after))):
-        if len(positions):  # rows come back where a snapshot took deletes away
+        if len(positions):  # rows come back if a snapshot removed deletes
             yield _Part(kind, *about, replace(change.task, deletes=()), positions)
 
 
@@ -133,7 +133,7 @@ def _of_snapshot(
 def _without(
     part: _Part, others: Digests, met: Digests, context: ReadContext, shown: ReadContext, io: FileIO
 ) -> Iterator[pa.RecordBatch]:
-    """The part's rows but those that ``others`` has too, each as often as it is there; what is left out is counted in ``met``."""
+    """The part's rows without those in ``others``, each as often as it occurs there; ``met`` counts the rows left out."""
     own = [f for f in shown.projected.fields if f not in context.projected.fields]
     both = replace(context, projected=_with(context.projected, own))
     places = [both.projected.fields.index(f) for f in shown.projected.fields]
@@ -153,7 +153,7 @@ def _with(schema: Schema, more: Sequence[NestedField]) -> Schema:
 
 
 def _digests(batch: pa.RecordBatch, schema: Schema) -> Iterator[bytes]:
-    """Sixteen bytes for each row's values in the columns of ``schema``, which the batch begins with: equal for equal rows."""
+    """Sixteen bytes per row for the values in the columns of ``schema``, the first ones of the batch; equal for equal rows."""
     values = [values_of(f.type, batch.column(i)) for i, f in enumerate(schema.fields)]
     for row in zip(*values, strict=True):
         yield blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,9 +1,9 @@
-"""Copy-on-write: the rows of some files, written again without those at given positions.
+"""Copy-on-write: rewrites the rows of some files without those at given positions.
 
-What is read has the deletes of each file applied already. Rows read, dropped and written are counted, and must add up before
-anything is committed (``check_counts``).
+The deletes of each file are already applied to the rows that are read. Rows read, dropped and written are counted, and must add up
+before anything is committed (``check_counts``).
 
-The new rows of a statement are in files of their own, which are small where few rows change. A copy takes such files in
+The new rows of a statement are in separate files, which are small if few rows change. A copy includes the rows of such files
 (``taken_in``), so that a statement does not leave more small files than it found.
 """
 
@@ -45,7 +45,7 @@ class CopyCounts:
 
 
 def copy_context(metadata: TableMetadata) -> ReadContext:
-    """Every column and, last, the positions; in v3 also the row ids and last changes, which rows that only move keep."""
+    """Every column and, last, the positions; in v3 also the row ids and last changes, which moved rows keep."""
     lineage = [ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER] if metadata.format_version >= 3 else []
     return ReadContext.for_table(metadata, columns=[*(f.name for f in metadata.schema.fields), *lineage, POS])
 
@@ -53,7 +53,8 @@ def copy_context(metadata: TableMetadata) -> ReadContext:
 def copy_without(
     files: Iterable[tuple[FileScanTask, Positions]], read: ReadContext, io: FileIO, writer: PartitionedWriter, counts: CopyCounts
 ) -> None:
-    """Write the live rows of each task but for its positions. ``read`` has the positions as its last column (``copy_context``).
+    """Write the live rows of each task except those at its positions. The last column of ``read`` is the positions
+    (``copy_context``).
     Raises CorruptTableError for a null in a required column."""
     stored = Schema(StructType(read.projected.fields[:-1]))
     for task, gone in files:
@@ -68,7 +69,7 @@ def copy_without(
 
 
 def take_in(files: Iterable[DataFile], read: ReadContext, io: FileIO, writer: PartitionedWriter, counts: CopyCounts) -> None:
-    """Write every row of ``files``, which are not committed, as they are stored. Raises as ``copy_without`` does."""
+    """Write every row of the uncommitted ``files``, as stored. Raises the errors of ``copy_without``."""
     nothing = np.empty(0, np.int64)
     tasks = ((FileScanTask(file, sequence_number=0), nothing) for file in files)
     copy_without(tasks, read.of_uncommitted_files(), io, writer, counts)
@@ -77,22 +78,22 @@ def take_in(files: Iterable[DataFile], read: ReadContext, io: FileIO, writer: Pa
 def taken_in(
     new: Iterable[DataFile], copied: Iterable[tuple[FileScanTask, int]], spec: PartitionSpec, target_size: int
 ) -> list[DataFile]:
-    """Which of the ``new`` files, that are written in ``spec``, copies take in: those below three quarters of ``target_size``
-    bytes, in a partition of which a copy has rows. ``copied`` are the files copied, each with how many of its rows go."""
+    """The ``new`` files, written in ``spec``, whose rows are included in copies: those below three quarters of ``target_size``
+    bytes, in a partition for which a copy has rows. ``copied`` are the copied files, each with the number of its deleted rows."""
     places = {place_of(task.data_file, spec) for task, gone in copied if task.record_count > gone}
     return [f for f in new if f.file_size_in_bytes < SMALL_FILE_RATIO * target_size and place_of(f, spec) in places]
 
 
 def place_of(file: DataFile, spec: PartitionSpec) -> tuple[Any, ...] | None:
-    """The partition in ``spec`` that all rows of ``file`` are in, told apart as the writer does; None where its own spec does not
-    tell."""
+    """The partition in ``spec`` that contains all rows of ``file``, with the writer's rule of equality; None if its own spec does
+    not determine it."""
     if not spec.fields:
         return ()
     return tuple(map(identity_of, file.partition)) if file.spec_id == spec.spec_id else None
 
 
 def check_counts(counts: CopyCounts, *, asked: int, written: int) -> None:
-    """Raises VerificationError where rows kept plus rows dropped do not equal rows read, or not all ``asked`` were dropped."""
+    """Raises VerificationError if rows kept plus rows dropped do not equal rows read, or not all ``asked`` rows were dropped."""
     if counts.dropped != asked or counts.read - counts.dropped != written:
         raise VerificationError(
             f"copy-on-write: read {counts.read} rows, dropped {counts.dropped} of {asked} matched, wrote {written}: "

@@ -1,12 +1,12 @@
-"""How many bytes small files become when they are written together, told from a sample that is encoded and thrown away.
+"""Estimates the size of small files after they are written together, from a sample that is encoded and thrown away.
 
-Many small files hold many dictionaries and many footers, were perhaps written with another codec, and shrink by a sixth or a third
-when they are merged; a plan that counts their bytes promises more files than there is data for, each below the target. Files that
-are large already were encoded at leisure: they count as they are. Rows that deletes remove count too. The sample of a sort is
-sorted, because an order changes what its columns take.
+Many small files hold many dictionaries and many footers, may be written with another codec, and shrink by a sixth or a third when
+they are merged. A plan that adds up their bytes promises more files than there is data for, each below the target. Large files are
+already well encoded: they count with their size. Rows that deletes remove count too. The sample of a sort is sorted, because the
+order changes the encoded size.
 
-The rule upheld: an estimate is never above what the files hold, because a small sample overstates, and never an error: files that
-cannot be read are found out by the work that reads them.
+The rule: an estimate is never above the input size, because a small sample overestimates, and never an error: the work that reads
+the files reports unreadable ones.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import FileFormat
 
 _SMALL_BYTES = 8 << 20
-"""A larger file says little by its first rows, and costs too much to fetch."""
+"""The first rows of a larger file say little about it, and cost too much to read."""
 _ROWS = 1 << 16
-"""Rows encoded in all: the share comes out 1 to 3 % too high, for about 50 ms."""
+"""The total number of encoded rows: the estimated share is 1 to 3 % too high, for about 50 ms."""
 _BYTES = 4 << 20
-"""Arrow bytes of a file's rows that end its share early: wide rows are as telling in smaller numbers."""
+"""Arrow bytes of a file's rows that end its share early: fewer wide rows are sufficient."""
 _MOST_FILES = 64
 
 Reorder = Callable[[Sequence[FileScanTask], Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-"""Puts canonical rows of those tasks into the order they are written in."""
+"""Puts canonical rows of those tasks into the order of the output."""
 
 
 def merged_bytes(
     tasks: Sequence[FileScanTask], read: ReadContext, write: WriteContext, io: FileIO, reorder: Reorder | None = None
 ) -> int:
-    """Bytes of Parquet files of ``write`` that hold the rows of ``tasks``: at most what the tasks hold."""
+    """The size in bytes of Parquet files of ``write`` with the rows of ``tasks``: at most the size of the tasks' files."""
     size = sum(task.data_bytes for task in tasks)
     small = [task for task in tasks if task.data_bytes <= _SMALL_BYTES and task.record_count]
     if not small:
@@ -56,7 +56,7 @@ def merged_bytes(
 
 
 def _spread(tasks: Sequence[FileScanTask]) -> list[FileScanTask]:
-    """As many tasks as hold the wanted rows, evenly spread, without deletes and filter."""
+    """As many tasks as needed for the sample's rows, evenly spread, without deletes and filter."""
     rows = sum(task.record_count for task in tasks)
     count = max(1, min(round(len(tasks) * _ROWS / rows), len(tasks), _MOST_FILES))
     step = len(tasks) / count
@@ -64,7 +64,7 @@ def _spread(tasks: Sequence[FileScanTask]) -> list[FileScanTask]:
 
 
 def _share(tasks: Sequence[FileScanTask], read: ReadContext, write: WriteContext, io: FileIO, reorder: Reorder | None) -> float:
-    """Bytes after by bytes before, of the first rows of each task; at most 1."""
+    """Bytes after divided by bytes before, for the first rows of each task; at most 1."""
     batches: list[pa.RecordBatch] = []
     before = 0.0
     quota = -(-_ROWS // len(tasks))

@@ -1,8 +1,8 @@
-"""What is shipped to whoever rewrites a file group, and what comes back: JSON-shippable values.
+"""The input and output of the rewrite of a file group, as values that can be sent as JSON.
 
-A ``GroupWork`` names the tasks to read (data files with the deletes that apply), how to read and write, and where storage is; a
-``GroupResult`` the files written and the certificate. Arrow is not loaded for them: who plans, commits or reports groups reads no
-row. The work itself is ``data.rewrite``'s.
+A ``GroupWork`` names the tasks to read (data files with the deletes that apply), the read and write settings, and the storage; a
+``GroupResult`` holds the written files and the certificate. This module does not load Arrow: code that plans, commits or reports
+groups reads no rows. ``data.rewrite`` does the work itself.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class GroupWork:
     """One group to rewrite.
 
     ``tasks`` are ``scan.tasks.task_to_json`` texts; ``read`` and ``write`` are ``ReadContext.to_json()`` and
-    ``WriteContext.to_json()``; ``io_properties`` are what ``io.load.load_file_io`` takes. ``sort_order`` is a sort order's JSON
-    (``serde.sort_json``), ``zorder_columns`` full column names; at most one of the two is set, and with neither rows keep the
-    order of the tasks. ``task_id`` and ``operation_id`` are in the names of files (``file_names``); whoever does the work again
-    writes files of other names.
+    ``WriteContext.to_json()``; ``io_properties`` are for ``io.load.load_file_io``. ``sort_order`` is a sort order's JSON
+    (``serde.sort_json``), ``zorder_columns`` full column names; at most one of the two is set, and without both rows keep the
+    order of the tasks. ``task_id`` and ``operation_id`` are in the names of files (``file_names``); another attempt writes files
+    with other names.
     """
 
     group_id: str
@@ -33,18 +33,18 @@ class GroupWork:
     operation_id: str
     task_id: str = "00000"
     partition: tuple[Any, ...] | None = None
-    """JSON form of the one partition tuple all output has; None: partition values are computed from the rows."""
+    """JSON form of the one partition tuple of all output; None: partition values are computed from the rows."""
     spec_id: int | None = None
     sort_order: Mapping[str, Any] | None = None
     zorder_columns: tuple[str, ...] = ()
     curve: str = "zorder"
-    """What ``zorder_columns`` are ordered along: zorder or hilbert."""
+    """The curve for ``zorder_columns``: zorder or hilbert."""
     memory_limit_bytes: int = 1 << 28
-    """Sorting spills sorted runs beyond this many Arrow bytes; a task then holds about three times as many."""
+    """Above this many Arrow bytes, sorting spills sorted runs; a task then holds about three times as many."""
     ranges: int = 1
-    """Into how many ranges of about the same size, and so files, a sort that is done in stages cuts the rows."""
+    """The number of ranges of about the same size, and so of files, into which a staged sort cuts the rows."""
     range_file_size: int = 0
-    """What a range's one file may grow to, as ranges are never quite even; 0: ``target_file_size``."""
+    """The maximum size of a range's one file, because ranges are never quite even; 0: ``target_file_size``."""
 
     @property
     def is_sorted(self) -> bool:
@@ -66,13 +66,13 @@ class GroupWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResult:
-    """What a group became: the files written (``serde.content_file_json`` forms, in the order they were written, those of one
+    """The result of a group: the files written (``serde.content_file_json`` forms, in the order they were written, those of one
     partition together) and the certificate's figures.
 
-    ``null_counts_in`` and ``null_counts_out`` go from field id to nulls among live rows read, and among rows written;
-    ``deleted_rows_applied`` counts rows of the input files that deletes removed. ``rows_in_order`` counts the rows written that
-    were found to follow the one before them in the order asked for; 0 where none was. ``bytes_in`` is what the tasks' files hold,
-    ``bytes_out`` what was written.
+    ``null_counts_in`` and ``null_counts_out`` map field ids to nulls among live rows read, and among rows written;
+    ``deleted_rows_applied`` counts rows of the input files that deletes removed. ``rows_in_order`` counts the written rows whose
+    order was verified against the row before; 0 without a requested order. ``bytes_in`` is the size of the tasks' files,
+    ``bytes_out`` that of the written ones.
     """
 
     group_id: str
@@ -103,5 +103,5 @@ class GroupResult:
 
     @property
     def is_balanced(self) -> bool:
-        """The certificate holds: rows and nulls agree on both sides."""
+        """The certificate holds: rows and nulls are equal on both sides."""
         return self.rows_in == self.rows_out and all(self.null_counts_out.get(i, n) == n for i, n in self.null_counts_in.items())

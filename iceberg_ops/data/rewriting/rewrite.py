@@ -1,12 +1,12 @@
-"""Rewriting one file group: ``rewrite_group`` turns a ``GroupWork`` into a ``GroupResult`` (``data.group_work``) anywhere: in this
+"""Rewrites one file group: ``rewrite_group`` converts a ``GroupWork`` to a ``GroupResult`` (``data.group_work``) anywhere: in this
 process, in a worker process, in a Spark executor.
 
-Nothing is committed here, and nothing is planned: which files make a group is decided by iceberg_ops.planning, and the result is
-checked and committed by iceberg_ops.actions.
+Nothing is committed or planned here: iceberg_ops.planning decides which files make a group, and iceberg_ops.actions checks and
+commits the result.
 
-The rule upheld: the certificate. Live rows read (after deletes) and rows written are counted apart, and so are the nulls of every
-leaf, struct, list, map and variant; of a sort, also the rows that were found to be in order when they were written. The caller
-commits only when all agree.
+The rule is the certificate. Live rows read (after deletes) and rows written are counted separately, and so are the nulls of every
+leaf, struct, list, map and variant; for a sort, also the rows whose order was verified when they were written. The caller
+commits only if all agree.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.types import NestedField, StructType
 
 _AHEAD_BYTES = 8 << 20
-"""Input below this many bytes is read by the thread that writes."""
+"""For input below this many bytes, the thread that writes also reads."""
 _WAITING_BYTES = 1 << 27
-"""Arrow bytes that may wait for the writer: about a row group, so that the next is read while one is encoded."""
+"""Arrow bytes that may wait for the writer: about a row group, so that the next one is read while one is encoded."""
 _PARTS = 32
-"""No batch put together from small files takes more than this part of the memory limit."""
+"""A batch joined from small files takes at most this part of the memory limit."""
 READ_ROWS = 1 << 18
-"""Rows of a batch between reader and writer: large enough that per-batch work vanishes, small enough for wide rows."""
+"""Rows of a batch between reader and writer: large enough to hide the cost per batch, small enough for wide rows."""
 
 
 def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
-    """Do a group's work; ``io`` None: build it from ``work.io_properties``.
+    """Do a group's work; ``io`` None: built from ``work.io_properties``.
 
-    Raises CorruptTableError for input that cannot be read, VerificationError where rows read and written differ; what was written
-    is then deleted again.
+    Raises CorruptTableError for unreadable input, VerificationError if rows read and written differ; then the written files are
+    deleted again.
     """
     begun = time.monotonic()
     io = io or load_file_io(work.io_properties)
@@ -84,8 +84,8 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
 def verified(
     work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_ms: int, spilled: Sequence[int] = ()
 ) -> GroupResult:
-    """The result. Raises VerificationError where what was read and what was written disagree, or a sort wrote rows that were not
-    found to be in order; the caller then deletes the files."""
+    """The result. Raises VerificationError if the counts of read and written rows differ, or if a sort wrote rows whose order was
+    not verified; the caller then deletes the files."""
     result = _result(work, tally, added, duration_ms, spilled)
     if not result.is_balanced or (work.is_sorted and result.rows_in_order != result.rows_out):
         raise VerificationError(
@@ -98,7 +98,7 @@ def verified(
 def rows_of(
     tasks: Sequence[FileScanTask], work: GroupWork, read: ReadContext, io: FileIO, counts: ReadCounts
 ) -> Generator[pa.RecordBatch]:
-    """The live rows of the work's tasks, in order; those of small files together, as far as the work's memory limit allows. Raises
+    """The live rows of the work's tasks, in order; those of small files joined, as far as the work's memory limit allows. Raises
     CorruptTableError, also for a null in a required column."""
 
     def rows(task: FileScanTask) -> Iterator[pa.RecordBatch]:
@@ -111,7 +111,7 @@ def rows_of(
 def writer_of(
     work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask], order: KeyMaker | None
 ) -> RollingWriter | PartitionedWriter:
-    """Writes the work's output, encoded as the files of ``tasks`` suggest; its rows must be in ``order``."""
+    """The writer of the work's output; its encodings are derived from the files of ``tasks``, its rows must be in ``order``."""
     write = WriteContext.from_json(work.write)
     hints = hints_for(io, tasks, write.file_schema)
     if work.partition is None:
@@ -145,7 +145,7 @@ def keys_of_work(work: GroupWork, schema: Schema, io: FileIO) -> KeyMaker | None
 def ordered(
     work: GroupWork, make: KeyMaker | None, batches: Iterable[pa.RecordBatch], *, spilled: list[int] | None = None
 ) -> Generator[pa.RecordBatch]:
-    """Batches of the schema that ``make`` is for (columns after those are carried along) in the order the work asks for; see
+    """Batches of the schema that ``make`` is for (additional columns are kept) in the order of the work; see
     ``sort_batches``."""
     if make is None:
         yield from batches
@@ -154,7 +154,7 @@ def ordered(
 
 
 def key_sample_of(work: GroupWork, io: FileIO) -> KeySample:
-    """The sample of the columns the work orders by; always the same for the same work."""
+    """The sample of the columns by which the work orders; always equal for the same work."""
     read = ReadContext.from_json(work.read)
     return key_sample([task_from_json(task) for task in work.tasks], read, key_ids(work, read.projected), io)
 
@@ -169,7 +169,7 @@ def key_maker(work: GroupWork, schema: Schema, sample: KeySample | None) -> KeyM
 
 
 def key_ids(work: GroupWork, schema: Schema) -> list[int]:
-    """Field ids of what the work's rows are ordered by. Raises SchemaError."""
+    """Field ids of the columns by which the work's rows are ordered. Raises SchemaError."""
     if work.sort_order is not None:
         return [f.source_id for f in sort_order_from_dict(work.sort_order).fields]
     return [_field_id(schema, name) for name in work.zorder_columns]
@@ -183,20 +183,20 @@ def _field_id(schema: Schema, name: str) -> int:
 
 
 class Tally:
-    """Rows and nulls of what was read, counted before anything is done with it; and how many rows were written in order."""
+    """Rows and nulls that were read, counted before any processing; and how many rows were written in order."""
 
     def __init__(self, schema: Schema, *, bytes_in: int = 0, rows: int = 0, nulls: Mapping[int, int] | None = None) -> None:
         self.bytes_in = bytes_in
         self.schema = schema
         self.rows = rows
         self.in_order = 0
-        """Rows written that were found to be in order."""
+        """Written rows whose order was verified."""
         self.read = ReadCounts()
         self.nulls: dict[int, int] = dict(nulls or {})
-        """Of leaf columns."""
+        """Nulls of leaf columns."""
         self.nested = NestedNulls()
         self.nested_out: Mapping[int, int] = {}
-        """As ``nested``, of the rows that were written."""
+        """Like ``nested``, for the rows that were written."""
 
     def counted(self, rows: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         """The same rows, counted as they pass."""

@@ -1,9 +1,9 @@
-"""Where the rows of a rewritten work went, found out after the fact.
+"""Finds the new places of the rows of a rewritten work, after the rewrite.
 
-A rewrite that meets no conflict never needs this, so it records nothing: files are immutable, tasks name the deletes that were
-applied, and a sort repeats itself on its keys alone (``external_sort``). What is found out is checked against what was written: the
-counts always, and for a sorted work the keys of every new row in their order. Raises VerificationError where they do not agree,
-CorruptTableError where a file is gone.
+A rewrite without conflict never needs this, so it records nothing: files are immutable, tasks name the deletes that were applied,
+and a sort can be repeated from its keys alone (``external_sort``). The result is checked against the written files: always the
+counts, and for a sorted work the keys of every new row in their order. Raises VerificationError if they do not agree,
+CorruptTableError if a file is gone.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def places_of_rows(work: GroupWork, result: GroupResult, io: FileIO) -> npt.NDAr
 
 
 def dead_positions(task: FileScanTask, context: ReadContext, io: FileIO) -> Positions:
-    """Positions (ascending) of the rows that the task's deletes remove; ``context`` has ``_pos`` as its only column.
+    """Ascending positions of the rows that the task's deletes remove; ``context`` has ``_pos`` as its only column.
 
-    Raises VerificationError where the file's rows are not as many as recorded."""
+    Raises VerificationError if the file does not have as many rows as recorded."""
     if not any(d.is_equality for d in task.deletes):
         found = deleted_positions(io, task.deletes, task.file_path)
         return found[found < task.record_count]
@@ -82,7 +82,7 @@ def dead_positions(task: FileScanTask, context: ReadContext, io: FileIO) -> Posi
 
 
 def _key_context(work: GroupWork, write: WriteContext) -> ReadContext:
-    """Reads the top-level columns that decide about order and partition, in the order of the work's own reading."""
+    """Reads the top-level columns that determine order and partition, in the order of the work's own reading."""
     read = ReadContext.from_json(work.read)
     ids = key_ids(work, read.projected) if work.is_sorted else []
     if work.partition is None:
@@ -91,7 +91,7 @@ def _key_context(work: GroupWork, write: WriteContext) -> ReadContext:
 
 
 def _numbered(work: GroupWork, read: ReadContext, io: FileIO) -> Iterator[pa.RecordBatch]:
-    """The rows as they were read, with their number as a last column."""
+    """The rows as they were read, with their number as the last column."""
     number = 0
     for task in map(task_from_json, work.tasks):
         for batch in read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True):
@@ -107,7 +107,7 @@ def _new_rows(added: Sequence[DataFile], read: ReadContext, io: FileIO) -> Itera
 def _like_the_new_files(
     rows: Iterator[pa.RecordBatch], written: Iterator[pa.RecordBatch], schema: Schema, ids: Sequence[int], work: GroupWork
 ) -> Iterator[pa.RecordBatch]:
-    """``rows``, as long as their keys are those of the rows that were written at the same place."""
+    """``rows``, verified to have the same keys as the written rows at the same place."""
     there = pa.RecordBatch.from_pylist([])
     for batch in rows:
         start = 0
@@ -159,7 +159,7 @@ def _rows_by_partition(added: Sequence[DataFile]) -> Mapping[tuple[Any, ...], in
 
 
 def _inverted(sources: Sequence[Positions], result: GroupResult, work: GroupWork) -> npt.NDArray[np.integer[Any]]:
-    """From the old row of each new place to the new place of each old row."""
+    """Converts the old row of each new place to the new place of each old row."""
     total = sum(map(len, sources))
     if total != result.rows_out:
         raise VerificationError(f"group {work.group_id}: {total} rows read again, {result.rows_out} were written")

@@ -1,12 +1,12 @@
-"""Sorting one large group in two stages that run anywhere, without shuffling rows.
+"""Sorts one large group in two stages that run anywhere, without shuffling rows.
 
 Stage 1: each part of the input files is read and sorted piece by piece; every piece becomes a run, an Arrow file (lz4) in the
-table's own storage, cut at the bounds of the ranges. Stage 2: each range merges its share of all runs and writes it. Bounds come
-from a sample that whoever conducts the stages took once and left beside the runs, so both stages are functions of JSON texts. Rows
+table's own storage, cut at the bounds of the ranges. Stage 2: each range merges its share of all runs and writes it. The
+coordinator takes the bounds from one sample and stores the sample beside the runs, so both stages are functions of JSON texts. Rows
 of equal keys fall into one range and keep their order, so the result is that of one stable sort.
 
-The rule upheld: nothing of it outlives the rewrite. Runs carry the operation id in their names (the job's lease covers them, and
-what a killed worker left is found by it), and ``clear`` deletes them all, whatever happened.
+The rule: no staged file outlives the rewrite. Runs have the operation id in their names (the job's lease covers them, and the runs
+of a killed worker are found by it), and ``clear`` deletes them all, whatever happened.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _BATCH_ROWS = 1 << 14
 """Rows of a batch in a run: a merge holds one of each run."""
 _PART_BYTES = 128 << 20
 _BUFFER_BYTES = 1 << 20
-"""Arrow writes every buffer of every column by itself: gathered, or each would cross into Python."""
+"""Arrow writes every buffer of every column separately: they are collected, or each would be a call into Python."""
 _RANGE_TASKS = 8
-"""Input files a range is told of: their footers decide about encodings."""
+"""The number of input files in a range's task: their footers determine encodings."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortedPart:
-    """What stage 1 made of a part: ``runs`` are (location, first batch of each range and the end, Arrow bytes of the largest
+    """The result of stage 1 for a part: ``runs`` are (location, first batch of each range and the end, Arrow bytes of the largest
     batch); counts as in GroupResult."""
 
     runs: tuple[tuple[str, tuple[int, ...], int], ...]
@@ -70,19 +70,19 @@ class SortedPart:
 
 
 RunAll = Callable[[Callable[[str], str], list[str]], list[str]]
-"""Calls the function on each text, on any machine, and answers in the order of the texts."""
+"""Calls the function for each text, on any machine, and returns the answers in the order of the texts."""
 
 
 def is_staged(work: GroupWork) -> bool:
-    """Whether the work can be sorted in stages: into one partition, of a store that other processes reach."""
+    """Whether the work can be sorted in stages: its output is one partition, and other processes can reach its store."""
     return work.is_sorted and work.partition is not None and work.io_properties.get("io-impl") != "memory"
 
 
 def sorted_in_stages(work: GroupWork, parts: int, run_all: RunAll) -> GroupResult:
     """Sort a work by up to ``parts`` tasks, then ``work.ranges`` tasks.
 
-    Raises what ``run_all`` raises and VerificationError; what was staged is gone in any case, and so are the work's files where
-    they did not agree with what was read. Files of ranges that were written before another failed are the caller's to delete.
+    Raises the errors of ``run_all`` and VerificationError. Staged files are deleted in any case, and so are the work's files if
+    their counts differ from the input. If a range fails, the caller deletes the files of ranges that were written before.
     """
     staged = StagedSort(work, parts)
     try:
@@ -92,7 +92,8 @@ def sorted_in_stages(work: GroupWork, parts: int, run_all: RunAll) -> GroupResul
 
 
 class StagedSort:
-    """One work being conducted: ``part_texts`` -> ``sort_part`` each -> ``range_texts`` -> ``write_range`` each -> ``result``."""
+    """The coordination of one work: ``part_texts`` -> ``sort_part`` each -> ``range_texts`` -> ``write_range`` each ->
+    ``result``."""
 
     def __init__(self, work: GroupWork, parts: int) -> None:
         self.work = work
@@ -104,13 +105,13 @@ class StagedSort:
         self._parts = parts
 
     def part_texts(self) -> list[str]:
-        """Stage 1's inputs. Takes the sample. Raises CorruptTableError."""
+        """The inputs of stage 1. Takes the sample. Raises CorruptTableError."""
         self._io.write(_sample_location(self._folder, self.work), key_sample_of(self.work, self._io).to_bytes())
         cuts = _even(self.work.tasks, self._parts)
         return [json.dumps([self._folder, replace(self.work, tasks=tasks).to_json()]) for tasks in cuts]
 
     def range_texts(self, parts: Sequence[str]) -> list[str]:
-        """Stage 2's inputs, from stage 1's answers in order."""
+        """The inputs of stage 2, from the answers of stage 1 in order."""
         self._sorted = [_part_from(text) for text in parts]
         runs = [run for part in self._sorted for run in part.runs]
         step = max(1, len(self.work.tasks) // _RANGE_TASKS)
@@ -125,7 +126,7 @@ class StagedSort:
         return found
 
     def result(self, ranges: Sequence[str]) -> GroupResult:
-        """The group's result from stage 2's answers in order. Raises VerificationError; what was written is then deleted."""
+        """The group's result from the answers of stage 2 in order. Raises VerificationError; then the written files are deleted."""
         parts = self._sorted
         answers = [json.loads(text) for text in ranges]
         added = [data_file_from_dict(found) for files, _, _ in answers for found in files]
@@ -143,18 +144,18 @@ class StagedSort:
             raise
 
     def clear(self) -> None:
-        """Delete everything that was staged, also what attempts left that failed or ran twice."""
+        """Delete all staged files, also those of attempts that failed or ran twice."""
         OwnFiles(self._io, [info.location for info in self._io.list_prefix(self._folder)]).discard()
         remove_empty_folders(self._io, self._folder)
 
 
 def stage_parts(bytes_: int, slots: int) -> int:
-    """Into how many parts stage 1 cuts so many input bytes where so many tasks run at once: all busy, none too large."""
+    """The number of parts of stage 1 for the input bytes and the number of parallel tasks: all tasks busy, no part too large."""
     return slots * max(1, -(-bytes_ // (slots * _PART_BYTES)))
 
 
 def sort_part(text: str) -> str:
-    """Stage 1, anywhere: sorted runs of a part. Raises CorruptTableError."""
+    """Stage 1, on any machine: sorted runs of a part. Raises CorruptTableError."""
     folder, work_text = json.loads(text)
     work = GroupWork.from_json(work_text)
     io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
@@ -173,7 +174,7 @@ def sort_part(text: str) -> str:
 
 
 def write_range(text: str) -> str:
-    """Stage 2, anywhere: merge a range's share of the runs and write its files."""
+    """Stage 2, on any machine: merge a range's share of the runs and write its files."""
     folder, work_text, shares = json.loads(text)
     work = GroupWork.from_json(work_text)
     io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
@@ -207,7 +208,7 @@ def _sample_location(folder: str, work: GroupWork) -> str:
 
 
 def range_bounds(make: Any, sample: KeySample, ranges: int) -> Keys:
-    """The last key of each range but the last, evenly spread over the sample."""
+    """The last key of each range except the last range, evenly spread over the sample."""
     if not sample.rows.num_rows:
         return []
     keys: Keys = make(in_one(sample.rows.to_batches()))
@@ -219,12 +220,12 @@ def range_bounds(make: Any, sample: KeySample, ranges: int) -> Keys:
 def _write_run(
     whole: pa.RecordBatch, keys: Keys, bounds: Keys, io: FileIO, location: str, most_bytes: int
 ) -> tuple[tuple[int, ...], int]:
-    """Write the rows in key order, batches ending at the bounds; the first batch of each range and the end, and the Arrow bytes of
-    the largest batch."""
+    """Write the rows in key order, with batches that end at the bounds; returns the first batch of each range and the end, and the
+    Arrow bytes of the largest batch."""
     rows = whole.num_rows
     both = [(joined(array, bound), direction) for (array, direction), (bound, _) in zip(keys, bounds, strict=True)]
     order = np.asarray(sorted_indices(both)).astype(np.int64)
-    # A bound sorts behind the rows of its own key, because it was put behind all rows.
+    # A bound sorts after the rows with its own key, because it was appended after all rows.
     places = np.flatnonzero(order >= rows)
     ends = [*(places - np.arange(len(places))), rows]
     order = order[order < rows]
@@ -269,7 +270,7 @@ def _sums(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
 
 
 def _even(tasks: Sequence[str], parts: int) -> Iterator[tuple[str, ...]]:
-    """Tasks in order in at most ``parts`` runs of about the same bytes."""
+    """Tasks in order, in at most ``parts`` runs of about the same size in bytes."""
     sizes = np.cumsum([task_from_json(task).data_bytes for task in tasks])
     ends = [int(np.searchsorted(sizes, sizes[-1] * (i + 1) / parts, side="left")) + 1 for i in range(parts)]
     start = 0

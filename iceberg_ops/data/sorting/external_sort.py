@@ -1,13 +1,12 @@
-"""Sorting more rows than memory holds.
+"""Sorts more rows than memory holds.
 
-Rows are gathered until a limit of Arrow bytes, sorted, and kept as a run: a file of Arrow batches. Runs are merged a batch of each
-at a time: the rows at hand are sorted together, and all up to the first row that ends what is loaded of some run are final, because
-what is not yet loaded can only come later. Where there are more runs than memory holds a batch of, neighbouring runs are merged
-into longer ones first.
+Rows are collected up to a limit of Arrow bytes, sorted, and kept as a run: a file of Arrow batches. A merge loads one batch of each
+run at a time: the loaded rows are sorted together, and all rows up to the first end of a run's loaded part are final, because rows
+that are not yet loaded can only come later. If there are more runs than batches that fit into memory, neighbouring runs are first
+merged into longer ones.
 
-The rules upheld: everything that is held is bounded by bytes, not by rows. Rows of equal keys keep their order, also across runs.
-The result therefore does not depend on where runs were cut, and what a sort did can be found out later from its keys alone
-(``row_places``).
+The rules: all memory is limited by bytes, not by rows. Rows of equal keys keep their order, also across runs. So the result does
+not depend on where runs were cut, and the new places of rows can be found later from the keys alone (``row_places``).
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from iceberg_ops.errors import VerificationError
 
 BATCH_ROWS = 1 << 16
 _MERGED_ROWS = 1 << 19
-"""Rows that a merge of many runs loads of all of them together, about."""
+"""The approximate number of rows that a merge of many runs loads from all of them together."""
 _FEWEST_ROWS = 1 << 10
 _MOST_PIECE_BYTES = 1 << 30
-"""Arrow holds at most 2 GiB of text in one piece of a column."""
+"""Arrow holds at most 2 GiB of text in one chunk of a column."""
 _RUN_BATCHES = 256
-"""A batch of a run takes at most this part of the memory limit, so that a merge can hold one of each of many runs."""
+"""A batch of a run takes at most this part of the memory limit, so that a merge can hold one batch of each of many runs."""
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
 Order = npt.NDArray[np.int64]
 
@@ -45,10 +44,10 @@ def sort_batches(
     *,
     spilled: list[int] | None = None,
 ) -> Generator[pa.RecordBatch]:
-    """The rows in key order. Columns may be dictionaries; batches of the output have at most ``BATCH_ROWS`` rows or so.
+    """The rows in key order. Columns may be dictionaries; batches of the output have at most about ``BATCH_ROWS`` rows.
 
     At most about three times ``memory_limit`` Arrow bytes are held at once (the rows, their copy in one piece and the keys).
-    ``spilled`` receives the rows of each run (none where all was sorted in memory).
+    ``spilled`` receives the number of rows of each run (empty if all was sorted in memory).
     """
     with closing(Sorter(make, memory_limit, spilled)) as sorter:
         for batch in batches:
@@ -57,7 +56,7 @@ def sort_batches(
 
 
 class Sorter:
-    """Takes rows in any order and gives them out in key order; see ``sort_batches``. ``close`` deletes what was spilled."""
+    """Takes rows in any order and returns them in key order; see ``sort_batches``. ``close`` deletes spilled runs."""
 
     def __init__(self, make: KeyMaker, memory_limit: int, spilled: list[int] | None = None) -> None:
         self._make, self._limit = make, memory_limit
@@ -68,7 +67,7 @@ class Sorter:
         self._runs: list[Run] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows; all batches have the same columns. What exceeds the limit together is sorted and spilled."""
+        """Add rows; all batches have the same columns. When the limit is exceeded, the collected rows are sorted and spilled."""
         most = piece_bytes(self._limit)
         for part in cut(batch, most):
             if self._held and self._bytes + part.nbytes > most:
@@ -77,7 +76,7 @@ class Sorter:
             self._bytes += part.nbytes
 
     def rows(self) -> Generator[pa.RecordBatch]:
-        """Every row, in order; nothing can be added any more."""
+        """Every row, in order; after this no rows can be added."""
         if not self._runs:
             if self._held:
                 yield from slices_of(*sorted_piece(self._held, self._make), BATCH_ROWS, BATCH_BYTES)
@@ -87,7 +86,7 @@ class Sorter:
         yield from merged(self._runs, self._make, self._limit)
 
     def close(self) -> None:
-        """Delete what was spilled."""
+        """Delete spilled runs."""
         self._held, self._runs = [], []
         if self._folder is not None:
             self._folder.cleanup()
@@ -114,7 +113,7 @@ def run_batch_bytes(memory_limit: int) -> int:
 
 
 def in_pieces(batches: Iterable[pa.RecordBatch], memory_limit: int) -> Iterator[list[pa.RecordBatch]]:
-    """Batches together up to the limit of bytes. The list is the caller's to empty."""
+    """Batches collected up to the limit of bytes. The caller empties the list."""
     most = piece_bytes(memory_limit)
     held: list[pa.RecordBatch] = []
     size = 0
@@ -129,16 +128,16 @@ def in_pieces(batches: Iterable[pa.RecordBatch], memory_limit: int) -> Iterator[
 
 
 def sorted_piece(held: list[pa.RecordBatch], make: KeyMaker) -> tuple[pa.RecordBatch, Order]:
-    """Batches in one piece, and the order of its rows. ``held`` is emptied, so that its memory can go."""
+    """Batches in one piece, and the order of its rows. ``held`` is emptied, so that its memory is freed."""
     whole = in_one(held)
     held.clear()
     return whole, np.asarray(sorted_indices(make(whole)))
 
 
 def in_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches one after the other as one, with one dictionary per dictionary column.
+    """Batches one after the other as one batch, with one dictionary per dictionary column.
 
-    Raises VerificationError where Arrow cannot hold them in one piece: the bounds of whoever gathered them are wrong.
+    Raises VerificationError if Arrow cannot hold them in one piece: the caller's limits are wrong.
     """
     some = [batch for batch in batches if batch.num_rows]
     if len(some) < 2:
@@ -174,11 +173,11 @@ class Run:
 
     @property
     def is_exhausted(self) -> bool:
-        """Nothing is left but what is loaded."""
+        """Only the loaded rows remain."""
         return not self._left
 
     def load(self, rows: int, bytes_: int, schema: pa.Schema) -> None:
-        """Have a batch at hand and, where there are as many, at least ``rows`` rows or ``bytes_`` Arrow bytes."""
+        """Load at least one batch and, if the run has as many, at least ``rows`` rows or ``bytes_`` Arrow bytes."""
         while (not self.rows or (self.rows < rows and self.bytes < bytes_)) and self._left:
             batch = next(self._batches)
             self._left -= 1
@@ -188,7 +187,7 @@ class Run:
                 self.bytes += own_bytes(batch)
 
     def drop(self, rows: int) -> None:
-        """Forget the first rows of what is loaded."""
+        """Remove the first loaded rows."""
         self.rows -= rows
         while rows:
             first = self.loaded[0]
@@ -247,7 +246,7 @@ def _merged_at_once(runs: Sequence[Run], make: KeyMaker, memory_limit: int) -> I
 
 
 def _written_run(path: Path, batches: Iterator[pa.RecordBatch]) -> Run:
-    """A run as a file, from its batches in order; there is at least one. Dictionaries may change on the way."""
+    """A run as a file, from its batches in order; there is at least one batch. Dictionaries may differ between batches."""
     count = largest = shared = 0
     with pa.OSFile(str(path), "wb") as sink:
         writer = None

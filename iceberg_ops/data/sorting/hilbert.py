@@ -1,9 +1,9 @@
 """The Hilbert curve: a path through all cells of a grid on which neighbours differ by one in one column, so that files overlap less
-than along a z-order, which jumps.
+than with a z-order, which jumps.
 
-A point's place on the curve is found by Skilling's transposition (J. Skilling, "Programming the Hilbert curve", AIP Conference
-Proceedings 707, 2004), for all points at a time: bit by bit from the top, columns are exchanged or mirrored; what comes out has
-the place's bits interleaved over the columns. Masks of whole words stand for the conditions, which is thirteen times as fast.
+A point's place on the curve is computed by Skilling's transposition (J. Skilling, "Programming the Hilbert curve", AIP Conference
+Proceedings 707, 2004), for all points at a time: bit by bit from the top, columns are exchanged or mirrored; the result has
+the place's bits interleaved over the columns. Bit masks replace the conditions, which is thirteen times as fast.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def transposed(ranks: Sequence[npt.NDArray[np.uint64]], bits: int) -> list[npt.N
 
 
 def _untwist(columns: list[Words], bit: int) -> None:
-    """Undo what the curve does inside the halves of this bit: mirror the first column where it is set, else exchange."""
+    """Undo the curve's transformation inside the halves of this bit: mirror the first column where the bit is set, else
+    exchange."""
     below = np.uint16((1 << bit) - 1)
     first = columns[0]
     for i, column in enumerate(columns):
@@ -43,6 +44,6 @@ def _untwist(columns: list[Words], bit: int) -> None:
 
 
 def _where_set(words: Words, bit: int) -> Words:
-    """All bits where the bit is set, none elsewhere."""
+    """All bits where the bit is set, else no bits."""
     found: Words = (np.uint16(0) - ((words >> np.uint16(bit)) & np.uint16(1))).astype(np.uint16)
     return found

@@ -1,7 +1,7 @@
-"""A sample of the columns that rows are ordered by, from all over a work's files.
+"""A sample of the columns by which rows are ordered, from all over a work's files.
 
-It tells where to cut the rows into even ranges, and where z-order cuts the values of its columns. The same work always gives the
-same sample: row groups are chosen by their number, rows by their place, and deletes are not applied (some rows too many do no
+It determines where to cut the rows into even ranges, and where z-order cuts the values of its columns. The same work always gives
+the same sample: row groups are chosen by their number, rows by their position. Deletes are not applied (some additional rows do no
 harm).
 """
 
@@ -23,21 +23,21 @@ from iceberg_ops.spec.content_files import FileFormat
 from iceberg_ops.spec.schema import Schema
 
 _CHUNKS = 32
-"""Row groups that are read."""
+"""The number of row groups that are read."""
 _ROWS = 1 << 17
 _BYTES = 64 << 20
-"""Arrow bytes of a sample: of wide keys fewer rows are kept."""
+"""Arrow bytes of a sample: if keys are wide, fewer rows are kept."""
 
 
 @dataclass(frozen=True)
 class KeySample:
-    """``rows`` are canonical rows of ``schema``: the top-level columns the keys are in."""
+    """``rows`` are canonical rows of ``schema``: the top-level columns that contain the keys."""
 
     schema: Schema
     rows: pa.Table
 
     def to_bytes(self) -> bytes:
-        """The rows as an Arrow file; the schema is known from the work."""
+        """The rows as an Arrow file; the work determines the schema."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, self.rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(self.rows)
@@ -71,7 +71,7 @@ def key_sample(tasks: Sequence[FileScanTask], read: ReadContext, field_ids: Sequ
 
 
 def _row_groups(task: FileScanTask) -> list[tuple[int, int | None]]:
-    """(start, length) of the task's parts: its row groups, as far as the manifest tells them."""
+    """(start, length) of the task's parts: its row groups, as far as the manifest records them."""
     offsets = task.data_file.split_offsets
     whole = task.start == 0 and (task.length is None or task.length >= task.data_file.file_size_in_bytes)
     if not offsets or not whole or task.data_file.file_format is not FileFormat.PARQUET:
@@ -82,7 +82,7 @@ def _row_groups(task: FileScanTask) -> list[tuple[int, int | None]]:
 
 
 def _evenly(batches: Iterable[pa.RecordBatch], rows: int, bytes_: int) -> list[pa.RecordBatch]:
-    """Rows at even distances, between half of ``rows`` and ``rows`` of them (all, where there are fewer), or fewer of wide rows."""
+    """Rows at even distances, between half of ``rows`` and ``rows`` of them (all if there are fewer), or fewer if rows are wide."""
     picked: list[pa.RecordBatch] = []
     count = size = offset = 0
     step = 1
@@ -92,7 +92,7 @@ def _evenly(batches: Iterable[pa.RecordBatch], rows: int, bytes_: int) -> list[p
         count, size = count + picked[-1].num_rows, size + picked[-1].nbytes
         while count > rows or (size > bytes_ and count > 1):
             thin = in_one(picked)
-            # The first of every two stays, so that the distances stay even over what is still to come.
+            # The first of every two stays, so that the distances stay even for the rows that follow.
             offset += step if count % 2 else 0
             step *= 2
             picked = [thin.take(pa.array(np.arange(0, count, 2)))]

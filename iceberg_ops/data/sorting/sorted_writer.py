@@ -1,10 +1,10 @@
-"""Writing rows that come in any order as files in the table's sort order.
+"""Writes rows that come in any order as files in the table's sort order.
 
-The rows of one task are sorted by partition and, within it, by the sort order, spilling to disk beyond a limit of memory. A
-partition's files are therefore complete before the next one's begin, however many partitions there are.
+The rows of one task are sorted by partition and, within it, by the sort order, and spill to disk above a memory limit. So a
+partition's files are complete before the next one's begin, however many partitions there are.
 
-The rule upheld: every lane orders rows by the same keys (``sort_keys``), so an engine's own idea of an order never decides what a
-file claims.
+The rule: every lane orders rows by the same keys (``sort_keys``), so an engine's own order never decides which order a
+file records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile
 
 SORT_MEMORY = 128 << 20
-"""Arrow bytes that are sorted at once; more is spilled."""
+"""Arrow bytes that are sorted at once; larger input is spilled."""
 
 
 class SortedWriter:
@@ -39,7 +39,7 @@ class SortedWriter:
 
     @property
     def hints(self) -> EncodingHints | None:
-        """How the files are encoded."""
+        """The encodings of the files."""
         return self._writer.hints
 
     @hints.setter
@@ -51,14 +51,14 @@ class SortedWriter:
         self._sorter.add(conform(batch, self._context.file_schema, keep_dictionaries=True))
 
     def close(self) -> list[DataFile]:
-        """Write everything; the files."""
+        """Write everything; returns the files."""
         with closing(self._sorter) as sorter:
             for batch in sorter.rows():
                 self._writer.write_canonical(batch)
         return self._writer.close()
 
     def abort(self) -> None:
-        """Give up: delete what was written."""
+        """Stop: delete the written files."""
         self._sorter.close()
         self._writer.abort()
 
@@ -67,7 +67,7 @@ TableWriter = PartitionedWriter | SortedWriter
 
 
 def table_writer(context: WriteContext, io: FileIO, *, operation_id: str, task_id: str = "00000") -> TableWriter:
-    """The writer of a table's new rows: sorts them where their files are to record a sort order."""
+    """The writer of a table's new rows: it sorts them if their files must record a sort order."""
     if context.sort_order is None:
         return PartitionedWriter(context, io, operation_id=operation_id, task_id=task_id)
     return SortedWriter(context, io, operation_id=operation_id, task_id=task_id)

@@ -1,7 +1,7 @@
 """Z-order and Hilbert order: rows ordered by the bits of several columns together, so that each of them is clustered.
 
 Every column's values are first spread evenly over 16 bits by their quantiles in a sample of all rows: with raw values, as in Java,
-a column of few or skewed values would leave most of its bits unused. Nulls sort first. At most 4 columns use all 16 bits each; more
+a column with few or skewed values would not use most of its bits. Nulls sort first. At most 4 columns use all 16 bits each; more
 share 64 bits.
 """
 
@@ -31,7 +31,8 @@ def bits_per_column(columns: int) -> int:
 
 
 def zorder_cuts(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> list[pa.Array | None]:
-    """Where each column's values are cut into even parts. ``sample`` holds canonical rows of ``schema`` from all over the data."""
+    """The values at which each column is cut into even parts. ``sample`` holds canonical rows of ``schema`` from all over the
+    data."""
     bits = bits_per_column(len(field_ids))
     batch = in_one(sample.to_batches()) if sample.num_rows else None
     return [None if batch is None else _cuts(comparable(column_of(batch, schema, i)[0]), 1 << bits) for i in field_ids]
@@ -46,7 +47,7 @@ def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Arra
         for field_id, cut in zip(field_ids, cuts, strict=True):
             array = column_of(rows, schema, field_id)[0]
             rank = np.zeros(len(array), np.uint64) if cut is None else _rank(comparable(array), cut)
-            # Stretched to all bits: cells of the curve are then halves, quarters, ... of the rows.
+            # Scaled to all bits: cells of the curve are then halves, quarters, ... of the rows.
             spread = (rank << np.uint64(bits)) // np.uint64(1 if cut is None else len(cut) + 1)
             ranks.append(np.where(np.asarray(array.is_null()), np.uint64(0), spread) if array.null_count else spread)
         return [(pa.array(interleave(transposed(ranks, bits) if curve == "hilbert" else ranks, bits)), "ascending")]
@@ -65,11 +66,11 @@ def _cuts(values: pa.Array, parts: int) -> pa.Array:
 
 
 def _rank(values: pa.Array, cuts: pa.Array) -> Ranks:
-    """How many cuts lie below or at each value."""
+    """The number of cuts below or equal to each value."""
     if pa.types.is_integer(values.type):
         return np.searchsorted(np.asarray(cuts), np.asarray(values), side="right").astype(np.uint64)
     encoded = distinct(values)
-    # Distinct decimals come back wider than the column is.
+    # Distinct decimals may have a wider type than the column.
     both = pa.concat_arrays([cuts.cast(encoded.dictionary.type), encoded.dictionary])
     order = np.asarray(pc.sort_indices(both))
     is_cut = order < len(cuts)
@@ -91,7 +92,7 @@ def interleave(ranks: Sequence[Ranks], bits: int) -> Ranks:
 
 @cache
 def _spread(bits: int, columns: int) -> Ranks:
-    """Every number of that many bits with its bits ``columns`` places apart."""
+    """Every number of that many bits, with its bits ``columns`` places apart."""
     numbers = np.arange(1 << bits, dtype=np.uint64)
     result = np.zeros(1 << bits, np.uint64)
     for bit in range(bits):

@@ -1,9 +1,9 @@
-"""A Parquet file that someone else wrote, as a data file of a table: nothing is copied, and mostly only its footer is read.
+"""A Parquet file of another writer as a data file of a table: nothing is copied, and mostly only its footer is read.
 
-Columns are found as a reader will find them (field ids, else the name mapping), and a file is refused where reading it could go
-wrong: a column the table does not have or of a type that does not promote to the table's, a required column that is missing, field
-ids of another table. What the footer leaves open is looked up in the rows (``data.imported_rows``). Bounds are taken from the
-footer where a reader of the file would trust them (``data.footer_statistics``).
+Columns are found as a reader will find them (field ids, else the name mapping). A file is refused if reading it could be wrong: a
+column that the table does not have or whose type does not promote to the table's, a missing required column, field ids of another
+table. The rows are read for questions that the footer does not answer (``data.imported_rows``). Bounds are taken from the footer if
+a reader of the file would trust them (``data.footer_statistics``).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from iceberg_ops.spec.types import (
 
 T = TypeVar("T")
 _IGNORED = INT
-"""Stands for a column of type unknown: the file has a leaf for it, of which no value is read."""
+"""Stands for a column of type unknown: the file has a leaf for it, whose values are never read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportTarget:
-    """What a file is imported into. ``from_folders`` are ids of columns that may be missing from files, because their partition
-    says their value."""
+    """The target of an import. ``from_folders`` are ids of columns that may be missing in files, because their partition
+    gives the value."""
 
     schema: Schema
     spec: PartitionSpec
@@ -65,16 +65,16 @@ class ImportTarget:
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """``names``: what the file calls each field, by id; empty where it carries field ids of its own."""
+    """``names``: the file's name for each field, by id; empty if it has its own field ids."""
 
     file: DataFile
     names: Mapping[int, str]
 
 
 def footer_of(io: FileIO, location: str) -> tuple[pq.FileMetaData, pa.Schema]:
-    """A Parquet file's footer and Arrow schema. Raises DataError that names the file where it is none.
+    """A Parquet file's footer and Arrow schema. Raises DataError that names the file if it is not a Parquet file.
 
-    Timestamps of the old type INT96 are instants in microseconds, which is how every engine writes and reads them.
+    Timestamps of the old type INT96 are instants in microseconds; every engine writes and reads them so.
     """
     path = io.local_path(location)
     try:
@@ -147,12 +147,12 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
 
 
 def _known(found: Mapping[int, T], schema: Schema) -> dict[int, T]:
-    """Without columns of type unknown, which files do not have, whatever they hold under their ids."""
+    """Without columns of type unknown, which files do not have, whatever values are stored under their ids."""
     return {i: n for i, n in found.items() if schema.fields_by_id[i].type != UNKNOWN}
 
 
 def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
-    """Field ids and names of columns and of fields of structs; the parts of lists and maps go by their roles."""
+    """Field ids and names of columns and of fields of structs; the parts of lists and maps are named by their roles."""
     for c in columns:
         if c.field_id is not None:
             yield c.field_id, c.name
@@ -164,8 +164,8 @@ def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """A file's columns as the table's fields. ``instants`` are the leaves of type INT96; ``own_ids``: the file carries field ids,
-    so that the name mapping is not asked."""
+    """A file's columns as the table's fields. ``instants`` are the leaves of type INT96; ``own_ids``: the file has field ids,
+    so the name mapping is not used."""
 
     location: str
     target: ImportTarget
@@ -175,7 +175,7 @@ class _Columns:
     def of_level(
         self, columns: Sequence[FileColumn], parent: int | None, mapped: NameMapping | MappedField | None
     ) -> tuple[NestedField, ...]:
-        """Columns beside each other as fields of the table. Raises SchemaError, also for two that are the same field."""
+        """Sibling columns as fields of the table. Raises SchemaError, also if two are the same field."""
         owners: dict[int, str] = {}
         found = []
         for column in columns:
@@ -216,7 +216,7 @@ class _Columns:
     def _check_name(
         self, column: FileColumn, field: NestedField, entry: MappedField | None, siblings: Sequence[NestedField]
     ) -> None:
-        """Prevents a column that is read as another one: by another table's ids, or by a name that was another column's."""
+        """Prevents reading a column as another one: by another table's ids, or by a name that was another column's."""
         names = {field.name.lower(), *(n.lower() for n in (entry.names if entry else ()))}
         if column.name.lower() not in names:
             raise SchemaError(
@@ -256,7 +256,7 @@ def _check_required(location: str, target: ImportTarget, stored: Schema) -> None
 
 
 def _bounds_of(location: str, columns: Sequence[FileColumn], created_by: str | None) -> BoundsOf:
-    """Bounds from the footer, where a reader of the file would trust every row group's. Raises DataError for text that is not
+    """Bounds from the footer, if a reader of the file would trust those of every row group. Raises DataError for text that is not
     UTF-8."""
     types = [t for c in columns for t in _leaf_types(c)]
     trusted = TrustedStatistics.of(created_by)
@@ -276,7 +276,7 @@ def _bounds_of(location: str, columns: Sequence[FileColumn], created_by: str | N
 
 
 def _check_text(location: str, f: NestedField, chunk: pq.ColumnChunkMetaData) -> None:
-    """Prevents a file that cannot be read from becoming part of the table."""
+    """Prevents importing a file that cannot be read."""
     statistics = chunk.statistics
     if statistics is None or not statistics.has_min_max:
         return

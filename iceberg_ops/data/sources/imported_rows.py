@@ -1,16 +1,16 @@
-"""What the rows of a Parquet file that someone else wrote must hold before the file becomes a table's.
+"""Checks the rows of another writer's Parquet file before the file becomes part of a table.
 
-Four things that a reader relies on are looked up in the rows, of those columns only where the footer leaves them in doubt:
+Readers rely on four rules. The rows are checked only for those columns for which the footer does not prove the rule:
 
-* a column (at any depth of structs) that an identity partition field comes from holds the partition's value in every row. Planning
-  goes by the partition, reading by the file's column where there is one (spec: "Column Projection"), so rows would be found by one
-  and shown with the other;
+* the source column of an identity partition field (at any depth of structs) holds the partition's value in every row. Planning
+  uses the partition, reading the file's column if there is one (spec: "Column Projection"), so rows would be found by one
+  value and shown with the other;
 * a required column holds no null, at any depth: the table could not be rewritten, because no file can be written from such rows;
 * dates and times of a coarser unit than the table's are in its range, because every scan of the file would fail;
-* dates are in today's calendar. Spark before 3 stored those before 1582-10-15 in another, and notes its version, which no reader of
-  a table looks at: they would be other days.
+* dates are in today's calendar. Spark before 3 stored those before 1582-10-15 in another one, and recorded its version, which no
+  reader of a table checks: it would show other days.
 
-The rows are read as a scan reads them.
+The rows are read as in a scan.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _FIRST_GREGORIAN = -141_427
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """A file's footer with its columns as the table finds them, and its Arrow schema."""
+    """A file's footer with its columns as the table resolves them, and its Arrow schema."""
 
     metadata: pq.FileMetaData
     columns: Sequence[FileColumn]
@@ -66,7 +66,7 @@ class Footer:
         return [self.metadata.row_group(g).column(leaf) for g in range(self.metadata.num_row_groups)]
 
     def has_no_null(self, leaf: int) -> bool:
-        """Whether the footer says so. Inside lists and maps it counts otherwise than rows do."""
+        """Whether the footer says so. Inside lists and maps its count differs from the rows'."""
         if self.metadata.schema.column(leaf).max_repetition_level:
             return False
         statistics = [k.statistics for k in self.chunks(leaf)]
@@ -92,7 +92,7 @@ def _read(io: FileIO, file: DataFile, context: ReadContext, fields: Sequence[Nes
 
 
 def _check_partition(io: FileIO, file: DataFile, footer: Footer, context: ReadContext) -> None:
-    """A top-level column that the file lacks is read from the partition; inside a struct the struct may be null."""
+    """A top-level column that the file lacks is read from the partition; inside a struct, the struct may be null."""
     schema, spec = context.table_schema, context.specs[file.spec_id]
     for field, value in zip(spec.fields, file.partition, strict=True):
         is_inside = not field.transform.is_void and schema.parents[field.source_id] is not None
@@ -128,8 +128,8 @@ def _leaves(column: FileColumn) -> Iterator[tuple[int, pa.DataType]]:
 
 
 def _may_be_of_old_calendar(leaf: int, stored: pa.DataType, footer: Footer) -> bool:
-    """Whether a leaf of dates or timestamps is stored in the calendar of an old Spark, and the footer does not exclude that a value
-    is so old that this matters."""
+    """Whether a leaf of dates or timestamps is stored in the calendar of an old Spark, and may hold a value so old that this
+    matters, by its footer."""
     if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)):
         return False
     if calendar_is_kept(footer.metadata, int96=footer.metadata.schema.column(leaf).physical_type == "INT96"):
@@ -161,7 +161,7 @@ def _is_before_gregorian(type_: IcebergType, array: pa.Array) -> bool:
 
 
 def _other_than(value: Any, type_: IcebergType, held: pa.Array) -> str | None:
-    """A value of ``held`` that is not ``value``, as text; NaN is NaN."""
+    """A value in ``held`` that differs from ``value``, as text; NaN equals NaN."""
     found = values_of(type_, distinct(held).dictionary) + ([None] if held.null_count else [])
     return next((_shown(type_, v) for v in found if identity_of(v) != identity_of(value)), None)
 
@@ -174,13 +174,13 @@ def _shown(type_: IcebergType, value: Any) -> str:
 
 def _is_doubtful(f: NestedField, footer: Footer, schema: Schema, spec: PartitionSpec) -> bool:
     column = find_column(footer.columns, f.field_id)
-    if column is None:  # The partition may make a struct of it, in which a required field has no value.
+    if column is None:  # The partition may create a struct, in which a required field has no value.
         return any(f.field_id in ancestors(schema, i) for field in spec.fields for i in field.source_ids)
     return _needs_reading(f, column, footer.arrow.field(column.index), footer)
 
 
 def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer: Footer) -> bool:
-    """Whether the footer leaves open if the column, or a part of it, holds a null that is not allowed or a value out of range."""
+    """Whether it is unknown from the footer if the column, or a part of it, holds a forbidden null or a value out of range."""
     if f.required and stored.nullable and not any(map(footer.has_no_null, column.leaves)):
         return True
     if f.type.is_primitive:
@@ -193,7 +193,7 @@ def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer:
 
 
 def _may_leave_range(stored: pa.DataType, wanted: IcebergType, chunks: Collection[pq.ColumnChunkMetaData]) -> bool:
-    """Whether a date or time may be too far away for a finer unit: the footer shows one, or has no bounds."""
+    """Whether a date or time may be out of range for a finer unit: the footer shows one, or has no bounds."""
     if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)) or not pa.types.is_timestamp(target := arrow_type(wanted)):
         return False
     nanos = _NANOS_OF_DAY if pa.types.is_date(stored) else _NANOS[stored.unit]

@@ -1,8 +1,8 @@
-"""Whether a Parquet file that is not a table's may be read by Arrow and written as rows of a table, as it is.
+"""Checks whether a Parquet file that belongs to no table can be read by Arrow and written as rows of a table, unchanged.
 
-Nothing is converted on the way but to an exact wider type, so what the file stores must be what the table's columns hold: each type
-the table's or one that fits into it whole, no nulls in a required column, dates in today's calendar. What does not fit needs an
-engine that converts values and has words for those that cannot be. The rule upheld: in any doubt a file does not fit.
+Values are only converted to an exact wider type. So each stored type must be the table's or one that fits into it completely,
+without nulls in a required column, and with dates in today's calendar. Other files need an engine that converts values and reports
+those that cannot be converted. The rule: in doubt a file does not fit.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY_DATES, _LEGACY_INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "string", "binary"})
 _SAME_VALUES = 2
-"""The format version whose promotions change no value (v3 makes a date a timestamp)."""
+"""The format version whose promotions change no value (v3 promotes a date to a timestamp)."""
 _OF_NO_ENGINE = frozenset({"uuid", "timestamp_ns", "timestamptz_ns"})
-"""Types that Spark has no form for: what fits these is read by Arrow or not at all."""
+"""Types that Spark does not have: values that fit these are read by Arrow or not at all."""
 
 
 def column_names(path: str) -> list[str]:
@@ -56,7 +56,7 @@ def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourceP
 
 
 def stored_parts(path: str) -> tuple[pa.Schema, list[SourcePart]]:
-    """A local Parquet file's columns, whatever a table's are, and its parts. Raises as ``parts_that_fit``."""
+    """The columns of a local Parquet file, whatever a table's are, and its parts. Raises the errors of ``parts_that_fit``."""
     with _opened(path) as file:
         footer, columns = file.metadata, plain_schema(file.schema_arrow)
     return columns, _parts(path, footer)
@@ -85,9 +85,9 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 
 
 def calendar_is_kept(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
-    """Whether dates and timestamps (``int96``: those of the type INT96) are stored in today's calendar, as far as Spark notes it:
-    its versions before 3 wrote old ones in another, and later ones can be told to. Spark reads a file by its note, whatever it is
-    told; no other reader of a table does."""
+    """Whether dates and timestamps (``int96``: those of the type INT96) are stored in today's calendar, by the footer's note from
+    Spark: versions before 3 wrote old dates in another one, and later ones can be configured to. Spark always reads a file by its
+    note; no other reader of a table does."""
     notes = footer.metadata or {}
     version = notes.get(_SPARK_VERSION)
     if version is None:
@@ -98,10 +98,10 @@ def calendar_is_kept(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
 
 
 def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
-    """Whether the writer turns what Arrow reads into the very values Spark would: the same type, a container of it, or a wider."""
+    """Whether the writer converts Arrow's values to exactly those of Spark: the same type, a container of it, or a wider one."""
     if isinstance(stored, pa.DictionaryType):
         stored = stored.value_type
-    if pa.types.is_null(stored):  # a column without any value, of a program that does not know what it would hold
+    if pa.types.is_null(stored):  # a column without values, from a program that does not know its type
         return True
     if isinstance(wanted, StructType):
         if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in wanted.fields]:
@@ -117,8 +117,8 @@ def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
 
 
 def type_fits(have: IcebergType, want: IcebergType) -> bool:
-    """Whether every value of a column of another Iceberg table is one of the type ``want`` as it is: the same type or a wider one,
-    structs of fields of the same names."""
+    """Whether every value of a column of another Iceberg table is a valid value of type ``want`` without conversion: the same type
+    or a wider one, structs of fields with the same names."""
     if isinstance(have, StructType) and isinstance(want, StructType):
         known = {f.name: f.type for f in want.fields}
         return known.keys() == {f.name for f in have.fields} and all(type_fits(f.type, known[f.name]) for f in have.fields)
@@ -153,7 +153,7 @@ def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
 
 
 def _perhaps_null(columns: pa.Schema, footer: pq.FileMetaData, fields: Mapping[str, NestedField]) -> str | None:
-    """A column with a required value, at any level, that may hold nulls, as far as the footer tells."""
+    """A column with a required value, at any level, that may hold nulls, as far as the footer shows."""
     leaves = [footer.schema.column(n) for n in range(footer.num_columns)]
     for name in columns.names:
         if not _requires_a_value(fields[name]):
@@ -168,7 +168,7 @@ def _requires_a_value(f: NestedField) -> bool:
     if f.required:
         return True
     if isinstance(f.type, MapType):
-        return _requires_a_value(f.type.value)  # a key is there always
+        return _requires_a_value(f.type.value)  # a key is always present
     inner = f.type.fields if isinstance(f.type, StructType) else (f.type.element,) if isinstance(f.type, ListType) else ()
     return any(_requires_a_value(child) for child in inner)
 

@@ -1,11 +1,11 @@
-"""Which files below a source path are data, and whether they are all there.
+"""Decides which files below a source path are data, and whether they are complete.
 
-Whoever lists the folder (this process, Spark through Hadoop) hands in names; the rules are the same. A path without a single data
-file is an error (Spark writes at least one for an empty result, too); a ``_temporary`` folder means that a writer is at work or
-died; a missing ``_SUCCESS`` is an error only where it is asked for, because many writers make none. Files and folders whose names
-begin with ``_`` or ``.`` are not data, as in Spark, unless they are values (``_k=1``). A table's own files are no source of it, by
-whatever links a path leads to them. Spark leaves out data files in plain folders below a path, without a word; such a source is an
-error there.
+The caller lists the folder (this process, or Spark through Hadoop) and passes names; the rules are the same. A path without a data
+file is an error (Spark writes at least one even for an empty result). A ``_temporary`` folder means that a writer is running or
+died. A missing ``_SUCCESS`` is an error only if the job asks for it, because many writers create none. Files and folders whose
+names begin with ``_`` or ``.`` are not data, as in Spark, unless they are values (``_k=1``). A table's own files are not a source
+for it, whatever links lead to them. Spark silently leaves out data files in plain folders below a path; such a source is an error
+on Spark.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from iceberg_ops.table.table import Table
 
 SUCCESS, TEMPORARY = "_SUCCESS", "_temporary"
 PATTERN = frozenset("*?[]{}\\")
-"""Characters by which Spark takes a path for a pattern."""
+"""Characters that make Spark take a path for a pattern."""
 
 RelativeName = tuple[str, ...]
 """A file's name below a folder, in parts."""
 
 
 class OwnPlaces:
-    """Where the files of ``table`` lie: its folders, and its former ones, because its files stay there. Symbolic links of this
-    machine are followed. A path that a person gives is known as it is written, which is how it is opened, and as it would be
-    recorded (``location-mapping`` is about recorded locations)."""
+    """The folders of ``table``'s files: its current folders, and its former ones, because its files stay there. Symbolic links of
+    this machine are followed. A path from a user is compared in two forms: as it is written, because it is opened in this form, and
+    as it would be recorded (``location-mapping`` applies to recorded locations)."""
 
     def __init__(self, table: Table) -> None:
         plain = load_file_io()
@@ -48,7 +48,7 @@ class OwnPlaces:
                     raise _of_the_table(f"source {path} holds", folder)
 
     def check_file(self, path: str, location: str) -> None:
-        """Raise DataError for a file below source ``path`` that is one of the table's by a link."""
+        """Raise DataError for a file below source ``path`` that is a link to one of the table's files."""
         names = {identity(location) for identity in self._identities}
         for name in names.union(*(links(location) for links in self._links)):
             for own, folder in self._folders.items():
@@ -64,7 +64,7 @@ def _of_the_table(what: str, folder: str) -> DataError:
 
 
 def data_files_among(path: str, found: Iterable[RelativeName], *, require_success_file: bool) -> list[RelativeName]:
-    """The data files among all files and ``_temporary`` folders ``found`` below source ``path``. Raises DataError for half a
+    """The data files among all files and ``_temporary`` folders ``found`` below source ``path``. Raises DataError for an incomplete
     source."""
     data, succeeded = [], False
     for name in found:
@@ -84,13 +84,13 @@ def read_twice(file: str) -> str:
 
 
 def is_hidden(name: RelativeName) -> bool:
-    """Whether a file or folder of that name is no data, and nothing below it."""
+    """Whether a file or folder with that name is not data, nor anything below it."""
     return any(part.startswith(("_", ".")) and "=" not in part for part in name)
 
 
 def check_all_are_read(path: str, data: Sequence[RelativeName]) -> None:
-    """Raise DataError for a data file below ``path`` that Spark would leave out: one in a plain folder, or, where other folders are
-    values (``k=1``), one that is in no such folder."""
+    """Raise DataError for a data file below ``path`` that Spark would leave out: one in a plain folder or, if other folders are
+    values (``k=1``), one outside such a folder."""
     has_values = any(_is_in_values(name) for name in data)
     left_out = (n for n in data if (not _is_in_values(n) if has_values else len(n) > 1) or any(part.startswith(".") for part in n))
     if (name := next(left_out, None)) is not None:

@@ -1,7 +1,7 @@
-"""Parquet files that are not a table's, as rows to be written: which parts of them make a task, and reading these.
+"""Parquet files that belong to no table, as rows to write: which parts of them make a task, and how to read them.
 
-Columns are matched by name (field ids in such files are another table's, if anyone's), text that was stored in dictionaries stays
-in them, and nothing is converted: that is the writer's. Whether a file may be read this way is decided by who plans the parts.
+Columns are matched by name (field ids in such files, if any, belong to another table), text stored in dictionaries stays
+in them, and nothing is converted: the writer does that. The code that plans the parts decides whether a file may be read this way.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from iceberg_ops.spec.schema import Schema
 _READ_ROWS = 1 << 18
 _AHEAD_BYTES = 8 << 20
 _MOST_TASK_BYTES, _LEAST_TASK_BYTES = 128 << 20, 16 << 20
-"""A task is given no more by choice, and no second task is begun for less: each ends in a file of its own."""
+"""A task is not made larger than this, if possible, and a second task is not started for less: each ends in a separate file."""
 _TASKS_PER_SLOT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
-    """The row groups of a file that begin in ``[start, start + length)``, of ``size`` bytes together."""
+    """The row groups of a file that begin in ``[start, start + length)``, with a total size of ``size`` bytes."""
 
     location: str
     start: int
@@ -45,12 +45,12 @@ class SourcePart:
 
 
 def source_io() -> FileIO:
-    """What the files of a source are read by, on any machine that has them."""
+    """The FileIO for the files of a source, on any machine that has them."""
     return ChangingFilesIO(load_file_io())
 
 
 def parts_of(location: str, footer: pq.FileMetaData) -> list[SourcePart] | None:
-    """A file's row groups, those of less than a task's least bytes together; None where their offsets do not tell them apart."""
+    """A file's row groups, small ones joined up to a task's minimum bytes; None if their offsets do not separate them."""
     offsets = [group_offset(footer.row_group(i)) for i in range(footer.num_row_groups)]
     if any(a >= b for a, b in itertools.pairwise(offsets)):
         return None
@@ -88,7 +88,7 @@ def parts_from_json(text: str) -> list[SourcePart]:
 
 
 def source_hints(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> EncodingHints | None:
-    """How files of ``schema`` made of these parts are best encoded. Raises DataError that names the file."""
+    """The best encodings for files of ``schema`` made of these parts. Raises DataError that names the file."""
     try:
         return hints_from(io, sorted({p.location for p in parts}), schema, _by_name(schema))
     except CorruptTableError as e:
@@ -118,7 +118,7 @@ def _rows(io: FileIO, parts: Sequence[SourcePart], ids: ColumnIds) -> Generator[
 
 
 def _check_text(batch: pa.RecordBatch, location: str) -> None:
-    """Prevents text that no reader can decode: Arrow takes the bytes of a string column as they are."""
+    """Prevents text that no reader can decode: Arrow does not check the bytes of a string column."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _holds_text(column.type):
             try:

@@ -1,8 +1,8 @@
-"""One Avro data file being written (spec: "Avro").
+"""Writes one Avro data file (spec: "Avro").
 
 Optional is a union with null, null first unless the column has another default (AVRO-02); ids are on fields, elements, keys and
-values; a map whose keys are not strings is an array of key-value records. Values are handed to Avro as the integers and bytes
-they are. Metrics are a row count only, as the format keeps no statistics (Java writes none either); blocks are not split
+values; a map whose keys are not strings is an array of key-value records. Values are passed to Avro as plain integers and bytes.
+The only metric is the row count, because the format keeps no statistics (Java writes none either); blocks are not split
 offsets.
 """
 
@@ -61,13 +61,13 @@ Encode = Callable[[Any], Any]
 avro_codecs.register()
 _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
 _MOST_HELD = 1 << 20
-"""Arrow bytes that wait to be encoded. A fan-out writer has more partitions than open files; each time a file is begun it is to be
+"""Arrow bytes that wait to be encoded. A fan-out writer has more partitions than open files, so beginning a file must be
 worth it."""
 
 
 class AvroFileWriter:
-    """See ``writer.FileWriter``. Rows are held up to a MiB or the target size, then encoded, and leave block by block (16 KB). The
-    file is opened with the first rows that are encoded; without rows there is no file."""
+    """See ``writer.FileWriter``. Rows are buffered up to a MiB or the target size, then encoded, and written block by block (16
+    KB). The file is opened with the first encoded rows; without rows there is no file."""
 
     ratio: float | None = None
 
@@ -101,7 +101,7 @@ class AvroFileWriter:
         return self._sink is not None
 
     def rows_that_fit(self, batch: pa.RecordBatch) -> int:
-        """Rows are encoded at once, so a small step at a time."""
+        """Rows are encoded at once, so this returns a small number of rows at a time."""
         return min(int(batch.num_rows), _STEP_ROWS)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -113,7 +113,7 @@ class AvroFileWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Encode the rows that are held."""
+        """Encode the buffered rows."""
         held, self._held, self.buffered_bytes = self._held, [], 0
         if held and self._writer is None:
             self._sink = open_new_file(self._io, self.location, self._context, self._partition)
@@ -130,7 +130,7 @@ class AvroFileWriter:
         self._rows += batch.num_rows
 
     def close(self) -> DataFile | None:
-        """Complete the file. None where no row was written."""
+        """Complete the file. None if no row was written."""
         self.flush()
         if self._writer is None:
             return None
@@ -149,7 +149,7 @@ class AvroFileWriter:
         )
 
     def abandon(self) -> None:
-        """Give the file up as it is; what is buffered is not written."""
+        """Abandon the file in its current state; buffered rows are not written."""
         if self._sink is not None:
             discard_output(self._sink)
 
@@ -185,7 +185,7 @@ def _field(f: NestedField, name: str) -> dict[str, Any]:
 
 
 def _avro_default(f: NestedField) -> Any:
-    """The initial default in Avro's JSON form, bytes as Latin-1; None where there is none, or none that JSON can hold."""
+    """The initial default in Avro's JSON form, bytes as Latin-1; None if there is none, or none that JSON can hold."""
     value = f.initial_default
     if value is MISSING or not f.type.is_primitive:
         return None
@@ -245,7 +245,7 @@ def _map(type_: MapType) -> dict[str, Any]:
 
 
 def encoder(type_: IcebergType) -> Encode:
-    """What turns canonical values of that type, or None, into what fastavro takes."""
+    """The function that converts canonical values of that type, or None, to fastavro's input."""
     encode = _encoder(type_)
     return lambda value: None if value is None else encode(value)
 

@@ -1,9 +1,9 @@
-"""Rows that someone hands in, as the canonical batch of a schema.
+"""Converts given rows to the canonical batch of a schema.
 
-Columns are matched by name (exact, then without regard to case), never by field ids: a batch may carry another table's. A column
-or a field of a struct that is not given gets its write default, else null; a required one without default is an error (DEFAULT-02),
-and so are a null in a required column, a column or a field of a struct that the table does not have, and a type of another kind (a
-whole number is no decimal, date or timestamp). Numbers and times are converted within their kind.
+Columns are matched by name (exact, then ignoring case), never by field ids: a batch may have another table's ids. A missing column
+or field of a struct gets its write default, else null; a required one without default is an error (DEFAULT-02). Other errors are a
+null in a required column, a column or a field of a struct that the table does not have, and a type of another kind (an
+integer is not a decimal, date or timestamp). Numbers and times are converted within their kind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def conform(
 ) -> pa.RecordBatch:
     """``batch`` as the canonical batch of ``schema``. Raises DataError.
 
-    ``of_structs_some``: structs may have more fields than the schema, which are left out."""
+    ``of_structs_some``: structs may have more fields than the schema; these are left out."""
     batch = _without_null_entries(plain_batch(batch))
     columns = ColumnIds(mapping=create_name_mapping(schema), trust_ids=False).columns(batch.schema)
     known = {f.field_id for f in schema.fields}
@@ -50,7 +50,7 @@ def conform(
 
 
 def _without_null_entries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Dictionaries that have null among their values as plain columns: such a null counts as none in Arrow's own counts."""
+    """Dictionaries with null among their values become plain columns: Arrow's null counts do not include such a null."""
     for place, column in enumerate(batch.columns):
         if isinstance(column, pa.DictionaryArray) and column.dictionary.null_count:
             plain = column.dictionary_decode()
@@ -59,7 +59,7 @@ def _without_null_entries(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _check_values(batch: pa.RecordBatch) -> None:
-    """Raise DataError for text that is no UTF-8, and for whatever else Arrow does not hold to be a value of its type."""
+    """Raise DataError for text that is not UTF-8, and for any other value that Arrow finds invalid for its type."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
@@ -68,8 +68,8 @@ def _check_values(batch: pa.RecordBatch) -> None:
 
 
 def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], path: str, some: bool) -> None:
-    """Prevents what a file may do and rows may not: whole numbers that stand for unscaled decimals, days or microseconds. Fields of
-    structs that the table does not have are refused as well."""
+    """Prevents forms that are allowed in files but not in given rows: integers for unscaled decimals, days or microseconds. Fields
+    of structs that the table does not have are refused as well."""
     by_id = {f.field_id: f for f in fields}
     for c in columns:
         f = by_id.get(c.field_id) if c.field_id is not None else None
@@ -99,14 +99,14 @@ def _is_of_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def check_required(batch: pa.RecordBatch, schema: Schema) -> None:
-    """Raise DataError for a null in a required column; inside structs, lists and maps, for a null where these are present."""
+    """Raise DataError for a null in a required column; inside structs, lists and maps, for a null if these are present."""
     for f, array in zip(schema.fields, batch.columns, strict=True):
         _check(f, array, f.name)
 
 
 def check_stored(batch: pa.RecordBatch, schema: Schema, location: str) -> pa.RecordBatch:
-    """The rows of a table's file that are to be written again, as they are. Raises CorruptTableError, with file and column, for a
-    null in a required column, which no file can hold (Parquet would store an empty value), and for text that is no UTF-8."""
+    """Checks rows of a table's file that are rewritten unchanged. Raises CorruptTableError, with file and column, for a
+    null in a required column, which no file can hold (Parquet would store an empty value), and for text that is not UTF-8."""
     try:
         check_required(batch, schema)
     except DataError as e:
@@ -134,7 +134,7 @@ def _check(f: NestedField, array: pa.Array, name: str) -> None:
 
 
 def _requires(f: NestedField) -> bool:
-    """Whether the field, or a part of it, must have a value. Keys of maps always must: Arrow does not hold null ones."""
+    """Whether the field, or a part of it, must have a value. Map keys always must: Arrow has no null keys."""
     parts = (f.type.value,) if isinstance(f.type, MapType) else child_fields(f.type)
     return f.required or any(map(_requires, parts))
 

@@ -1,8 +1,8 @@
-"""Writing deletes: position delete files (v2), deletion vectors (v3), equality delete files (spec: "Delete Formats").
+"""Writes deletes: position delete files (v2), deletion vectors (v3), equality delete files (spec: "Delete Formats").
 
 Deletes are written in the spec and partition of the data files they are for, whatever the table's current spec is. Properties
-``write.delete.parquet.*`` override ``write.parquet.*``. That a new deletion vector also holds what older deletes of its file
-removed (DV-03) is the caller's business: it hands in all positions.
+``write.delete.parquet.*`` override ``write.parquet.*``. A new deletion vector must also hold the positions that older deletes of
+its file removed (DV-03); the caller ensures this by passing all positions.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from iceberg_ops.spec.types import NestedField, StructType, can_be_key
 PositionsByFile = Mapping[DataFile, Iterable[int]]
 _DELETE_PREFIX, _PREFIX = "write.delete.parquet.", "write.parquet."
 _POSITION_ENCODINGS = EncodingHints(frozenset({DELETE_FILE_PATH.name}), {DELETE_FILE_POS.name: "DELTA_BINARY_PACKED"})
-"""Paths are always in a dictionary, however few there are: readers (PyIceberg) ask Arrow for them as one, which it refuses for text
-in other encodings."""
+"""Paths are always in a dictionary, however few there are: some readers (PyIceberg) ask Arrow for a dictionary, which it refuses
+for text in other encodings."""
 _WRITTEN_AT_ONCE = 8
-"""Where storage is far away; on a local disk writing is Python's own work, which threads do not make faster."""
+"""For remote storage; on a local disk writing is mostly Python code, which threads do not make faster."""
 
 
 def write_position_deletes(
@@ -63,10 +63,10 @@ def write_position_deletes(
     operation_id: str,
     task_id: str = "00000",
 ) -> list[DataFile]:
-    """Position delete files for those rows, sorted by path and position, each position once.
+    """Position delete files for the given rows, sorted by path and position, each position once.
 
     ``granularity`` file: a delete file per data file, which names it in ``referenced_data_file``; partition: one per partition
-    tuple (more where it outgrows the target size); None: as ``write.delete.granularity`` says. Raises UnsupportedError for a v3
+    tuple (more if it exceeds the target size); None: the value of ``write.delete.granularity``. Raises UnsupportedError for a v3
     table.
     """
     if context.format_version >= 3:
@@ -86,7 +86,7 @@ def write_position_deletes(
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Makes the delete files of one call."""
+    """Creates the delete files of one call."""
 
     context: WriteContext
     io: FileIO
@@ -106,7 +106,7 @@ class _Maker:
 def _all_or_none(
     maker: _Maker, write: Callable[[list[DataFile]], list[DataFile]], groups: Sequence[list[DataFile]]
 ) -> list[DataFile]:
-    """What ``write`` makes of every group, some at once; where one fails, what was created is deleted."""
+    """The results of ``write`` for every group, some in parallel; if one fails, the created files are deleted."""
     is_local = all(maker.io.local_path(files[0].file_path) is not None for files in groups[:1])
     with ThreadPoolExecutor(1 if is_local else _WRITTEN_AT_ONCE, thread_name_prefix="deletes") as threads:
         futures = [threads.submit(write, files) for files in groups]
@@ -130,7 +130,7 @@ def ascending(positions: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _position_files(maker: _Maker, positions: Mapping[DataFile, np.ndarray[Any, np.dtype[np.int64]]]) -> list[DataFile]:
-    """The delete files of one partition tuple: rolled at the target size, between data files where that is near enough."""
+    """The delete files of one partition tuple: rolled at the target size, between data files if that is close enough."""
     done: list[DataFile] = []
     writer: FileWriter | None = None
     paths: list[str] = []
@@ -188,7 +188,8 @@ def _delete_context(context: WriteContext, schema: Schema) -> WriteContext:
 def write_deletion_vectors(
     io: FileIO, context: WriteContext, positions: PositionsByFile, *, operation_id: str, task_id: str = "00000"
 ) -> list[DataFile]:
-    """Deletion vectors for those data files, all in one Puffin file; one entry each (DV-01, DV-12). Raises UnsupportedError before
+    """Deletion vectors for the given data files, all in one Puffin file; one entry each (DV-01, DV-12). Raises UnsupportedError
+    before
     v3."""
     if context.format_version < 3:
         raise UnsupportedError(f"not supported: deletion vectors in a v{context.format_version} table, because they came with v3")
@@ -237,10 +238,10 @@ def write_equality_deletes(
     task_id: str = "00000",
     created: OwnFiles | None = None,
 ) -> list[DataFile]:
-    """Equality delete files of one partition tuple (of ``context.spec``; none: global deletes need an unpartitioned spec).
+    """Equality delete files of one partition tuple (of ``context.spec``; empty: global deletes need an unpartitioned spec).
 
-    ``rows`` hold at least the columns of ``equality_ids``; others are left out. What a failed call created is deleted, or left to
-    the maker that handed in its record (``created``). Raises SchemaError for a column that cannot be a delete column (DEL-EQ-03),
+    ``rows`` hold at least the columns of ``equality_ids``; others are left out. The files of a failed call are deleted, or left to
+    the caller that passed a record (``created``). Raises SchemaError for a column that cannot be a delete column (DEL-EQ-03),
     DataError for rows that lack one.
     """
     if context.format_version < 2:

@@ -1,4 +1,4 @@
-"""Opening a new data file where its partition's folder puts it."""
+"""Opens a new data file in its partition's folder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from iceberg_ops.spec.partition_paths import partition_path
 
 
 def open_new_file(io: FileIO, location: str, context: WriteContext, partition: Sequence[Any]) -> Any:
-    """The output of a new file of that partition. Raises DataError for a partition value that makes a longer folder name than the
-    file system has (255 bytes mostly), and what opening raises."""
+    """The output of a new file of that partition. Raises DataError for a partition value whose folder name is too long for the
+    file system (mostly more than 255 bytes), and the errors of opening."""
     try:
         return io.open_output(location)
     except OSError as e:

@@ -1,7 +1,7 @@
-"""One Parquet file being written.
+"""Writes one Parquet file.
 
-Row groups are cut by rows, by Arrow bytes, and by what is left of the file's target size; how many encoded bytes a row takes is
-learned from the row groups already written. Local or not, bytes go through the FileIO, which makes the file visible only when it is
+Row groups are cut by rows, by Arrow bytes, and by the rest of the file's target size; the encoded bytes of a row are estimated
+from the row groups already written. Local or not, bytes go through the FileIO, which makes the file visible only when it is
 complete.
 """
 
@@ -30,16 +30,16 @@ from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 
 ROW_GROUP_ROWS = 1 << 20
 _UNKNOWN_RATIO = 1.0
-"""Encoded bytes per Arrow byte before any row group is written: not compressible at all, so that nothing overshoots."""
+"""Encoded bytes per Arrow byte before any row group is written: no compression is assumed, so that no file exceeds the target."""
 _TELLING_BYTES = 1 << 16
-"""Fewer Arrow bytes say little: headers outweigh them."""
+"""Fewer Arrow bytes give no useful ratio: headers dominate."""
 _CLOSE_ENOUGH = 0.95
 _MOST_GROUP_BYTES = 256 << 20
-"""Arrow bytes of a row group: text that compresses well would otherwise be held in any amount."""
+"""The most Arrow bytes of a row group: otherwise any amount of well-compressed text could be buffered."""
 _MOST_GROWTH = 4
-"""Rows are taken out of a dictionary only where that makes it at most so many times as large."""
+"""Rows are decoded from a dictionary only if that makes them at most this many times as large."""
 _FIRST_PART = 0.5
-"""With the ratio unknown, a row group is written at this part of the target, to learn it."""
+"""While the ratio is unknown, a row group is written at this part of the target, to learn it."""
 
 
 class ParquetFileWriter:
@@ -75,7 +75,7 @@ class ParquetFileWriter:
 
     @property
     def is_full(self) -> bool:
-        """The target is reached, counting what is buffered at the ratio seen so far."""
+        """The target is reached, with buffered rows counted at the current ratio."""
         return self._written + self.buffered_bytes * (self.ratio or _UNKNOWN_RATIO) >= self._target * _CLOSE_ENOUGH
 
     @property
@@ -84,11 +84,11 @@ class ParquetFileWriter:
 
     @property
     def ratio(self) -> float | None:
-        """Encoded bytes per Arrow byte, as far as known: of this file, else what the caller expects."""
+        """Encoded bytes per Arrow byte, if known: from this file, else the caller's expectation."""
         return self._written / self._arrow_bytes if self._arrow_bytes >= _TELLING_BYTES else self._expected_ratio
 
     def rows_that_fit(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's rows still belong into this file; at least 1."""
+        """How many of the batch's rows still fit into this file; at least 1."""
         ratio = self.ratio or _UNKNOWN_RATIO
         part = self._target if self.ratio is not None else self._target * _FIRST_PART
         left = part - self._written - self.buffered_bytes * ratio
@@ -123,7 +123,7 @@ class ParquetFileWriter:
         self._rows, self._buffered_rows, self.buffered_bytes = [], 0, 0
 
     def close(self) -> DataFile | None:
-        """Complete the file. None where no row was written."""
+        """Complete the file. None if no row was written."""
         self.flush()
         if self._writer is None:
             return None
@@ -134,10 +134,10 @@ class ParquetFileWriter:
         return self._data_file(self._footers[0], size)
 
     def abandon(self) -> None:
-        """Give the file up as it is; what is buffered is not written."""
+        """Abandon the file in its current state; buffered rows are not written."""
         if self._sink is not None:
             if self._writer is not None:
-                self._writer.is_open = False  # or it would write a footer when it is collected
+                self._writer.is_open = False  # else it writes a footer when it is garbage-collected
             discard_output(self._sink)
 
     def _ensure_open(self, rows: pa.Table) -> None:
@@ -170,7 +170,7 @@ class ParquetFileWriter:
 
 
 def encoded_size(rows: Sequence[pa.RecordBatch], context: WriteContext, hints: EncodingHints | None) -> int:
-    """Bytes that canonical rows take as one row group, without a footer; nothing is kept."""
+    """Bytes of canonical rows as one row group, without a footer; nothing is kept."""
     table = _compact_dictionaries(one_table(rows))
     schema = _with_dictionaries(stored_schema(context.file_schema), table.schema)
     sink = pa.MockOutputStream()
@@ -180,12 +180,12 @@ def encoded_size(rows: Sequence[pa.RecordBatch], context: WriteContext, hints: E
 
 
 def _options(context: WriteContext, hints: EncodingHints | None, rows: pa.Table) -> dict[str, Any]:
-    """Options of a file that begins with those rows."""
+    """Options of a file whose first rows are these."""
     return writer_options(context.properties, context.file_schema, decided(hints or no_hints(context.file_schema), rows))
 
 
 def _compact_dictionaries(table: pa.Table) -> pa.Table:
-    """One dictionary per column, and only where it has fewer values than the column has rows: Arrow writes unused values too."""
+    """One dictionary per column, and only if it has fewer values than the column has rows: Arrow writes unused values too."""
     if not any(pa.types.is_dictionary(f.type) for f in table.schema):
         return table
     table = table.unify_dictionaries()
@@ -196,7 +196,8 @@ def _compact_dictionaries(table: pa.Table) -> pa.Table:
 
 
 def _is_large(column: pa.ChunkedArray) -> bool:
-    """Whether the dictionary has about as many values as the column has rows, and the rows' text is no larger than a few of it."""
+    """Whether the dictionary has about as many values as the column has rows, and the rows' text is at most a few times as
+    large."""
     values = column.chunk(0).dictionary
     if len(values) <= len(column) // 2:
         return False
@@ -211,7 +212,7 @@ def _decoded_bytes(column: pa.ChunkedArray) -> int:
 
 
 def _row_groups(table: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows as one row group; as several where columns must leave their dictionaries, because the file began without these."""
+    """The rows as one row group, or as several if columns must be decoded, because the file began without dictionaries for them."""
     pairs = [(table.column(f.name), f.type) for f in schema]
     plain = [c for c, type_ in pairs if pa.types.is_dictionary(c.type) and not pa.types.is_dictionary(type_)]
     parts = max(1, -(-sum(map(_decoded_bytes, plain)) // _MOST_GROUP_BYTES))
@@ -226,7 +227,7 @@ def _with_dictionaries(stored: pa.Schema, rows: pa.Schema) -> pa.Schema:
 
 
 def _stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The canonical table in stored form: uuids as uuids, unknown left out, text as the file's first row group had it."""
+    """The canonical table in stored form: uuids as uuids, unknown left out, text in the form of the file's first row group."""
     columns = []
     for f in schema:
         column = table.column(f.name)

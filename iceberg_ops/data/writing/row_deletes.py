@@ -1,7 +1,7 @@
-"""Deletes by position for the rows a statement or a conversion found: delete files in v2, deletion vectors in v3.
+"""Position deletes for the rows that a statement or a conversion found: delete files in v2, deletion vectors in v3.
 
-A deletion vector takes in everything older deletes removed from its data file, so it replaces the vector and the file-scoped
-position deletes that were there (DV-03); position delete files that name several data files stay.
+A deletion vector includes everything that older deletes removed from its data file, so it replaces the existing vector and
+file-scoped position deletes (DV-03); position delete files that name several data files stay.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowDeletes:
 
 
 def check_row_deletes(context: WriteContext) -> None:
-    """Raise UnsupportedError where rows cannot be deleted by position: in a v1 table, and with ORC delete files."""
+    """Raise UnsupportedError if rows cannot be deleted by position: in a v1 table, and with ORC delete files."""
     if context.format_version < 2:
         raise UnsupportedError("not supported: merge-on-read on a v1 table, because v1 has no row-level deletes: upgrade it to v2")
     if context.format_version == 2:
@@ -52,10 +52,11 @@ def write_row_deletes(
 ) -> RowDeletes:
     """Delete the positions of each task's data file. ``granularity`` (v2): file or partition; None: the table's.
 
-    A file that is live several times is deleted from once, at the positions of all its entries, which are to be among ``deleted``.
+    A file that is live several times gets one set of deletes, with the positions of all its entries, which must be among
+    ``deleted``.
 
     Raises UnsupportedError for a v1 table, for ORC delete files, for a file that is live in several partitions, and in v3 for a
-    file whose entries have other deletes each.
+    file whose entries have different deletes.
     """
     check_row_deletes(context)
     deleted = _one_of_each_file(io, context, deleted)
@@ -74,9 +75,9 @@ def write_row_deletes(
 def _one_of_each_file(
     io: FileIO, context: WriteContext, deleted: Sequence[tuple[FileScanTask, Positions]]
 ) -> Sequence[tuple[FileScanTask, Positions]]:
-    """A delete by position names a file, and so reaches all of its live entries in its partition; engines do not agree whether it
-    reaches those in another one. A row that one of them has lost already is none that it could lose again; a deletion vector also
-    takes in the older deletes, so these must be the same."""
+    """A position delete names a file, and so reaches all of its live entries in its partition; engines disagree whether it also
+    reaches those in another partition. A row that is already deleted in one entry is not affected again. A deletion vector also
+    includes the older deletes, so these must be equal for all entries."""
     identity = identity_under(io)
     several = live_several_times((task for task, _ in deleted), identity)
     if not several:

@@ -1,7 +1,7 @@
-"""Whether rows are in the order that their file claims, looked at as they are written.
+"""Verifies, while rows are written, that they are in the order that their file records.
 
-A sort order id on a file is a promise that readers act on. Whoever sorts rows can be wrong (an engine that orders by something
-else, a merge that loses its place), so the promise is checked against the rows themselves, by the same keys that sort them.
+Readers rely on the sort order id of a file. Code that sorts rows can be wrong (an engine with another order, a faulty merge), so
+the order is verified on the rows themselves, with the same keys that sort them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from iceberg_ops.data.columns.sort_keys import KeyMaker, Keys, ranked
 
 
 class RowOrder:
-    """Takes one file's batches one after the other."""
+    """Checks one file's batches one after the other."""
 
     def __init__(self, make: KeyMaker) -> None:
         self._make = make
         self._last: tuple[Any, ...] | None = None
 
     def holds(self, batch: pa.RecordBatch) -> bool:
-        """Whether no row of the batch, nor its first one after the last of the batch before, is out of order."""
+        """Whether all rows of the batch are in order, also the first one relative to the last row of the batch before."""
         if not batch.num_rows:
             return True
         keys = self._make(batch)
@@ -33,7 +33,7 @@ class RowOrder:
 
 
 def in_order(keys: Keys) -> bool:
-    """Whether rows with those keys are in their order."""
+    """Whether rows with those keys are in order."""
     rows = len(keys[0][0]) if keys else 0
     if rows < 2:
         return True
@@ -53,7 +53,7 @@ def _row(keys: Keys, row: int) -> tuple[Any, ...]:
 
 
 def _is_before(first: tuple[Any, ...], second: tuple[Any, ...], keys: Keys) -> bool:
-    """Values of keys as Python values: whole numbers, decimals, text and bytes, whose order is that of the columns."""
+    """Compares keys as Python values: integers, decimals, text and bytes have the order of the columns."""
     for a, b, (_, direction) in zip(first, second, keys, strict=True):
         if a != b:
             return bool(a < b) if direction == "ascending" else bool(a > b)

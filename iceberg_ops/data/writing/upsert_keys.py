@@ -1,8 +1,8 @@
-"""The equality deletes of an upsert: one key per row, in every partition spec in which older rows may lie.
+"""The equality deletes of an upsert: one key per row, in every partition spec that may contain older rows.
 
-An equality delete in an unpartitioned spec applies to the whole table; in a partitioned one to its own spec and partition only, so
-keys are written once for each spec the job names (``KeyPlan``). Keys are held until ``MOST_HELD_BYTES`` and then written out, so a
-task's memory does not grow with the number of keys.
+An equality delete in an unpartitioned spec applies to the whole table; in a partitioned one only to its own spec and partition. So
+keys are written once for each spec that the job names (``KeyPlan``). Keys are buffered up to ``MOST_HELD_BYTES`` and then written,
+so a task's memory does not grow with the number of keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_HELD_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """``field_ids`` of the key columns, and the specs to write their deletes in."""
+    """``field_ids`` of the key columns, and the specs in which their deletes are written."""
 
     field_ids: tuple[int, ...]
     spec_ids: tuple[int, ...]
@@ -39,7 +39,7 @@ class UpsertKeys:
     def __init__(self, plan: KeyPlan, context: WriteContext, io: FileIO, operation_id: str, task_id: str) -> None:
         self._plan, self._io, self._operation_id, self._task_id = plan, io, operation_id, task_id
         tops = {_top_level(context, field_id) for field_id in plan.field_ids}
-        # Of a row that only deletes its key, nothing else need be there.
+        # A row that only deletes its key needs no other columns.
         self._schema = context.schema.select([f.name for f in context.schema.fields if f.name in tops])
         keys = replace(context, schema=self._schema)
         self._contexts = [keys.with_spec(spec_id) for spec_id in plan.spec_ids]
@@ -49,7 +49,7 @@ class UpsertKeys:
         self._done: list[DataFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take the keys of rows in the table's columns. Raises DataError."""
+        """Add the keys of rows in the table's columns. Raises DataError."""
         rows = conform(batch.select([f.name for f in self._schema.fields]), self._schema)
         for place, context in enumerate(self._contexts):
             for partition, keys in split_by_partition(rows, context):
@@ -60,12 +60,12 @@ class UpsertKeys:
             self._write_out()
 
     def close(self) -> list[DataFile]:
-        """Write what is held; every delete file."""
+        """Write the buffered keys; returns every delete file."""
         self._write_out()
         return self._done
 
     def abort(self) -> None:
-        """Delete what was written. It can be called after any error, also one that came after ``close``."""
+        """Delete the written files. It can be called after any error, also one after ``close``."""
         self._created.discard()
 
     def _write_out(self) -> None:

@@ -1,6 +1,6 @@
-"""What a writer must know about a table, as a value that travels to other processes.
+"""The table information that a writer needs, as a value that can be sent to other processes.
 
-``location_of`` says where a new file goes, as Java's location providers do: below ``write.data.path`` or the table's ``data``
+``location_of`` gives the location of a new file, like Java's location providers: below ``write.data.path`` or the table's ``data``
 folder, by partition, or behind a hash of the name for object stores.
 """
 
@@ -40,9 +40,9 @@ _ENTROPY_BITS, _DIRECTORY_BITS, _DIRECTORIES = 20, 4, 3
 
 @dataclass(frozen=True, kw_only=True)
 class WriteContext:
-    """``schema`` is the table's, ``spec`` the partition spec of new files; ``sort_order`` is recorded on files, whose rows must be
+    """``schema`` is the table's, ``spec`` the partition spec of new files; ``sort_order`` is recorded in files, whose rows must be
     in that order (None: in any order). With ``row_lineage`` files also hold ``_row_id`` and
-    ``_last_updated_sequence_number``, which is how a rewrite keeps them (LINEAGE-07)."""
+    ``_last_updated_sequence_number``; a rewrite keeps them in this way (LINEAGE-07)."""
 
     schema: Schema
     spec: PartitionSpec
@@ -54,13 +54,13 @@ class WriteContext:
     row_lineage: bool = False
     specs: Mapping[int, PartitionSpec] = field(default_factory=dict)
     schemas: tuple[Schema, ...] = ()
-    """Every spec and schema of the table: deletes are written in the spec of the data files they are for."""
+    """Every spec and schema of the table: deletes are written in the spec of the data files they apply to."""
 
     @classmethod
     def for_table(
         cls, metadata: TableMetadata, *, spec_id: int | None = None, sort_order_id: int | None = None, row_lineage: bool = False
     ) -> WriteContext:
-        """New files of a table, in its default spec unless told otherwise. Raises CorruptTableError for an unknown spec,
+        """New files of a table, by default in its default spec. Raises CorruptTableError for an unknown spec,
         UnsupportedError for a spec with an unknown transform (GEN-09)."""
         spec = metadata.spec if spec_id is None else metadata.specs_by_id.get(spec_id)
         if spec is None:
@@ -95,7 +95,7 @@ class WriteContext:
 
     @cached_property
     def known_fields(self) -> Mapping[int, NestedField]:
-        """Fields of every schema, the current one's winning: partition sources may since have been dropped."""
+        """Fields of every schema; the current one overrides others: partition sources may have been dropped since."""
         found: dict[int, NestedField] = {}
         for schema in (*sorted(self.schemas, key=lambda s: s.schema_id), self.schema):
             found.update(schema.fields_by_id)
@@ -103,12 +103,12 @@ class WriteContext:
 
     @property
     def sort_order_id(self) -> int | None:
-        """What files record."""
+        """The sort order id that files record."""
         return None if self.sort_order is None else self.sort_order.order_id
 
     @cached_property
     def file_schema(self) -> Schema:
-        """The columns of a data file: the table's, and the lineage columns where they are kept."""
+        """The columns of a data file: the table's, and the lineage columns if they are kept."""
         if not self.row_lineage:
             return self.schema
         return Schema(StructType((*self.schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)), self.schema.schema_id)
@@ -132,7 +132,7 @@ class WriteContext:
         return found
 
     def check_format(self) -> None:
-        """Raise UnsupportedError where new data files cannot be written: asked before any work, not by the first writer."""
+        """Raise UnsupportedError if new data files cannot be written: called before any work, not by the first writer."""
         if twin := lineage_twin(self.schema.fields, self.format_version):
             raise UnsupportedError(
                 f"not supported: writing a v{self.format_version} table with a column named {twin!r}, because its files keep row "
@@ -153,7 +153,7 @@ class WriteContext:
         return below(location, found)
 
     def location_of(self, partition: Sequence[Any], file_name: str) -> str:
-        """Where a new file of that partition and name goes."""
+        """The location of a new file with that partition and name."""
         path = partition_path(self.spec, partition, self.known_fields) if self.spec.fields else ""
         if not OBJECT_STORE_ENABLED.of(self.properties):
             return "/".join(filter(None, (self.data_location, path, file_name)))

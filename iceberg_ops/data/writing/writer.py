@@ -1,12 +1,12 @@
-"""Writing data files: rolling at a target size, one writer per partition.
+"""Writes data files: rolling at a target size, one writer per partition.
 
 Rows are buffered to row groups of about a million rows (or ``write.parquet.row-group-size-bytes`` of Arrow data) and cut so that
-files come out near the target. Files are named by ``file_names``. What was written belongs to the table's next commit only once
-``close`` returned it; ``abort`` deletes what this writer created.
+files have about the target size. ``file_names`` names the files. They belong to the table's next commit only after
+``close`` returned them; ``abort`` deletes the files of this writer.
 
-Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), every column of the table is in every file
-(DEFAULT-03), no null stands in a required column, and the rows of a file that records a sort order are in it (SORT-05): a file
-that is not is never completed.
+The rule: all rows of a file have the partition tuple recorded for it (PART-01), every column of the table is in every file
+(DEFAULT-03), no required column contains a null, and the rows of a file that records a sort order are in it (SORT-05): a file
+that violates this is never completed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from iceberg_ops.spec.partition_keys import identity_of
 from iceberg_ops.spec.partitioning import PartitionField, partition_field_type
 
 MOST_BUFFERED_BYTES = 512 << 20
-"""Fan-out writes out its largest buffers when all buffers together hold more than this. An open file costs about 30 KiB besides."""
+"""A fan-out writer writes its largest buffers when all buffers together exceed this. An open file costs about 30 KiB in
+addition."""
 _LEFT_BUFFERED = 0.5
-"""So much of the bound may stay buffered then: less would make row groups smaller, more would make them at every batch."""
+"""This part of the limit may stay buffered then: less would make row groups smaller, more would write them at every batch."""
 
 
 class FileWriter(Protocol):
@@ -56,7 +57,7 @@ class FileWriter(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """It takes a file descriptor."""
+        """Whether it uses a file descriptor."""
         ...
 
     @property
@@ -77,8 +78,8 @@ class FileWriter(Protocol):
 
 
 class RollingWriter:
-    """Files of one partition tuple, a new one whenever the last reached ``target_size`` bytes. ``created``: the record of a maker
-    that has other files as well."""
+    """Files of one partition tuple; a new one starts when the last one has reached ``target_size`` bytes. ``created``: the record
+    of a caller that also has other files."""
 
     def __init__(
         self,
@@ -92,13 +93,13 @@ class RollingWriter:
         created: OwnFiles | None = None,
         order: KeyMaker | None = None,
     ) -> None:
-        """``order``: the keys of an order that rows must be in, beside that of ``context.sort_order``."""
+        """``order``: the keys of a required row order, besides that of ``context.sort_order``."""
         self._context, self._io, self._hints = context, io, hints
         self._created = created or OwnFiles(io)
         self._order = order or claimed_order(context)
         self._check: RowOrder | None = None
         self.rows_in_order = 0
-        """Rows that were found to be in that order; 0 where there is none."""
+        """Rows whose order was verified; 0 without a required order."""
         self._nested = NestedNulls(stored=True)
         self._partition = tuple(partition)
         self._names = names or FileNames("00000", "data")
@@ -118,11 +119,11 @@ class RollingWriter:
 
     @property
     def is_open(self) -> bool:
-        """It takes a file descriptor."""
+        """Whether it uses a file descriptor."""
         return self._current is not None and self._current.is_open
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; columns in any order, missing ones filled (see ``conform``). Raises DataError."""
+        """Add rows; columns in any order, missing ones are filled (see ``conform``). Raises DataError."""
         self.write_canonical(conform(batch, self._context.file_schema, keep_dictionaries=True))
 
     def write_canonical(self, batch: pa.RecordBatch) -> None:
@@ -133,7 +134,7 @@ class RollingWriter:
         self.write_checked(batch)
 
     def write_checked(self, batch: pa.RecordBatch) -> None:
-        """Add canonical rows whose nulls the caller has looked at."""
+        """Add canonical rows whose nulls the caller has checked."""
         start = 0
         while start < batch.num_rows:
             if self._current is None:
@@ -155,29 +156,29 @@ class RollingWriter:
         file.write(rows)
 
     def flush(self) -> None:
-        """Write out what is buffered, as a row group of its own."""
+        """Write the buffered rows as a row group."""
         if self._current is not None:
             self._current.flush()
 
     def close(self) -> list[DataFile]:
-        """Complete the last file; everything written, in order."""
+        """Complete the last file; returns all files in order."""
         self.end_file()
         return self._done
 
     def abort(self) -> None:
-        """Give up: the file that is begun never comes to be, those that are complete are deleted."""
+        """Stop: the unfinished file is never created, complete files are deleted."""
         self.give_up()
         self._created.discard()
 
     def give_up(self) -> None:
-        """Forget what was written. Files that are complete stay until their maker discards them."""
+        """Stop tracking the written files. Complete files stay until their owner discards them."""
         current, self._current = self._current, None
         self._done = []
         if current is not None:
             current.abandon()
 
     def end_file(self) -> None:
-        """Complete the file that is begun; rows that come after begin another."""
+        """Complete the current file; later rows start another."""
         if self._current is not None:
             file = self._current.close()
             self._ratio = self._current.ratio
@@ -199,10 +200,10 @@ class RollingWriter:
 class PartitionedWriter:
     """Rows of any partitions: each goes to the writer of its partition tuple.
 
-    ``fanout`` keeps a writer per partition, of which ``most_open`` have an open file at a time (None: as many as this process may
-    well open): the one that was written to longest ago ends its file, and begins a smaller one when rows come again. Without it
-    rows must come clustered by partition, each partition's files are closed when the next begins, and a partition that comes again
-    is a DataError.
+    ``fanout`` keeps a writer per partition, of which ``most_open`` have an open file at a time (None: a safe number for this
+    process): the least recently used one ends its file, and starts a smaller one when rows come again. Without ``fanout``
+    rows must come clustered by partition, each partition's files are closed when the next one begins, and a partition that comes
+    again is a DataError.
     """
 
     def __init__(
@@ -220,21 +221,21 @@ class PartitionedWriter:
         most_open: int | None = None,
         created: OwnFiles | None = None,
     ) -> None:
-        """``order`` as for ``RollingWriter``, of each partition's rows."""
+        """``order`` as for ``RollingWriter``, for each partition's rows."""
         self._context, self._io, self._fanout, self._order = context, io, fanout, order
         self._most_buffered = most_buffered_bytes
         self._most_open = most_open or most_open_files()
         self._created = created or OwnFiles(io)
         self._target = target_size
         self.hints = hints
-        """How the files of partitions that come next are encoded."""
+        """The encodings for the files of later partitions."""
         self._names = FileNames(task_id, operation_id)
         self._writers: dict[tuple[Any, ...], RollingWriter] = {}
         self._open: dict[int, RollingWriter] = {}
-        """Writers with an open file by identity, the one that was written to longest ago first."""
+        """Writers with an open file by identity, the least recently used first."""
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
         self.rows_in_order = 0
-        """As for ``RollingWriter``, known once ``close`` returned."""
+        """As for ``RollingWriter``; known after ``close`` returned."""
         self._nested = NestedNulls(stored=True)
 
     @property
@@ -247,7 +248,7 @@ class PartitionedWriter:
         self.write_canonical(conform(batch, self._context.file_schema, keep_dictionaries=True))
 
     def write_canonical(self, batch: pa.RecordBatch) -> None:
-        """Add rows that already have the canonical form of ``context.file_schema``. Raises DataError as ``RollingWriter`` does."""
+        """Add rows that already have the canonical form of ``context.file_schema``. Raises the DataError of ``RollingWriter``."""
         check_required(batch, self._context.file_schema)
         self._nested.add(self._context.file_schema.fields, batch.columns)
         for partition, rows in split_by_partition(batch, self._context):
@@ -276,7 +277,7 @@ class PartitionedWriter:
             self._limit_open(writer)
 
     def close(self) -> list[DataFile]:
-        """Complete all files; everything written."""
+        """Complete all files; returns them."""
         files = [f for done in self._closed.values() for f in done]
         for writer in self._writers.values():
             files.extend(self._complete(writer))
@@ -289,14 +290,14 @@ class PartitionedWriter:
         return files
 
     def abort(self) -> None:
-        """Give up: delete what was written. It can be called after any error, also one that came after ``close``."""
+        """Stop: delete the written files. It can be called after any error, also one after ``close``."""
         for writer in self._writers.values():
             writer.give_up()
         self._writers, self._open, self._closed = {}, {}, {}
         self._created.discard()
 
     def handed_over(self) -> None:
-        """The files of ``close`` are about to be committed: from now on ``abort`` leaves them alone."""
+        """The files of ``close`` are about to be committed: after this ``abort`` does not delete them."""
         self._created.handed_over()
 
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
@@ -330,7 +331,7 @@ def claimed_order(context: WriteContext) -> KeyMaker | None:
 
 
 def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """A canonical batch cut by partition tuple, in the order in which partitions come first; rows of one partition keep their
+    """A canonical batch cut by partition tuple, in the order of first occurrence; rows of one partition keep their
     order. No part keeps another's memory in use."""
     spec = context.spec
     if not spec.fields:
@@ -353,7 +354,7 @@ def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tup
 
 
 def _part(batch: pa.RecordBatch, rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.RecordBatch:
-    """Those rows in memory of their own; a dictionary of more values than rows is left behind."""
+    """Those rows in separate memory; a dictionary with more values than rows is replaced."""
     part = batch.take(pa.array(rows))
     for i, column in enumerate(part.columns):
         if isinstance(column, pa.DictionaryArray) and len(column.dictionary) > len(rows):
@@ -366,7 +367,7 @@ def partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.A
     """The values of each partition field for the rows of a canonical batch.
 
     A void field needs no source: v1 keeps it after its column was dropped. Raises SchemaError for another field whose source is
-    gone, DataError for a value that the field's type does not hold.
+    missing, DataError for a value that does not fit the field's type.
     """
     return [_partition_column(f, batch, context) for f in context.spec.fields]
 
@@ -386,7 +387,7 @@ def _partition_column(f: PartitionField, batch: pa.RecordBatch, context: WriteCo
 
 
 def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -> pa.Array:
-    """A column of a canonical batch by field id, through structs (a null struct on the way is a null value)."""
+    """A column of a canonical batch by field id, through structs (a null struct on the path is a null value)."""
     chain = [field_id]
     while (parent := context.schema.parents[chain[0]]) is not None:
         chain.insert(0, parent)
@@ -401,13 +402,13 @@ def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -
 def _codes(columns: Sequence[pa.Array], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     codes = np.zeros(rows, np.int64)
     for column in columns:
-        if column.null_count == rows:  # as of a void field, whose type may have no dictionary
+        if column.null_count == rows:  # for example a void field, whose type may have no dictionary
             continue
         values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
         encoded = _encodable(values).dictionary_encode("encode")
         kinds = np.asarray(encoded.indices, np.int64)
         if isinstance(column, pa.DictionaryArray):
-            # A row without a value has a kind of its own: one more than the dictionary has.
+            # A row without a value has a separate kind: the number after the dictionary's last.
             places = np.asarray(column.indices.fill_null(len(values)), np.int64)
             kinds = np.append(kinds, len(encoded.dictionary))[places]
         _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + kinds, return_inverse=True)

@@ -1,6 +1,6 @@
-"""Arithmetic as Spark in ANSI mode has it: what does not fit its type is an error, and so is a division by zero of any type.
+"""Arithmetic of Spark in ANSI mode: a value that does not fit its type is an error, and so is a division by zero of any type.
 
-Each function takes the types of a call and gives the evaluation of two (or one) canonical values. Raises ArithmeticError.
+Each function takes the types of a call and returns the evaluation of two (or one) canonical values. Raises ArithmeticError.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from iceberg_ops.spec.values import decimal_of, float32, unscaled
 Evaluation = Callable[..., Any]
 _RANGES = {INT: INT_RANGE, LONG: LONG_RANGE}
 _DIGITS_OF_QUOTIENT = 39
-"""To so many digits after the point Spark divides decimals, before it rounds to the result's."""
+"""The digits after the point to which Spark divides decimals, before it rounds to the result's scale."""
 _SAFE_DIGITS, _LEAST_SAFE, _MOST_SAFE = 15, 1e-3, 1e7
-"""Doubles that every Java shows with the fewest digits, which is what rounding goes by."""
+"""Doubles for which every Java prints the fewest digits; rounding depends on these digits."""
 
 
 def in_range(result: PrimitiveType) -> Callable[[int], int]:
-    """Raises OverflowError for a whole number outside int or long."""
+    """Raises OverflowError for an integer outside int or long."""
     low, high = _RANGES[result]
 
     def checked(value: int) -> int:
@@ -54,7 +54,7 @@ def _scales(types: Sequence[PrimitiveType]) -> tuple[int, int]:
 
 
 def _aligned(types: Sequence[PrimitiveType], whole: Callable[[int, int], int]) -> Evaluation:
-    """An operation on two decimals of which both are whole numbers at the greater scale."""
+    """An operation on two decimals, with both as integers at the greater scale."""
     s, t = _scales(types)
     scale = max(s, t)
     left, right = 10 ** (scale - s), 10 ** (scale - t)
@@ -100,12 +100,12 @@ def half_up(numerator: int, denominator: int) -> int:
 
 
 def remainder(types: Sequence[PrimitiveType], result: PrimitiveType) -> Evaluation:
-    """With the sign of the dividend."""
+    """The remainder with the sign of the dividend."""
     return _checked_divisor(_of_kind(result, _whole_remainder, _floating_remainder) or _aligned(types, _whole_remainder))
 
 
 def positive_remainder(types: Sequence[PrimitiveType], result: PrimitiveType) -> Evaluation:
-    """``pmod``: (a % n + n) % n where a % n is below zero. Raises NotFolded where Spark's sum wraps around."""
+    """``pmod``: (a % n + n) % n if a % n is below zero. Raises NotFolded if Spark's sum wraps around."""
     plain, (low, _) = remainder(types, result), _RANGES[result]
 
     def pmod(x: int, y: int) -> int:
@@ -127,7 +127,7 @@ def _floating_remainder(x: float, y: float) -> float:
 
 
 def whole_quotient(_: Sequence[PrimitiveType], result: PrimitiveType) -> Evaluation:
-    """``div``, cut toward zero."""
+    """``div``, truncated toward zero."""
     checked = in_range(result)
 
     def div(x: int, y: int) -> int:
@@ -184,7 +184,7 @@ def _cut_to_whole(source: PrimitiveType, cut: Callable[[Any], int]) -> Evaluatio
 
 
 def round_half_up(source: PrimitiveType, result: PrimitiveType, digits: int) -> Evaluation:
-    """``round``: halves away from zero. ``digits`` below 0 only for whole numbers."""
+    """``round``: halves away from zero. ``digits`` below 0 only for integers."""
     if isinstance(source, DecimalType) and isinstance(result, DecimalType):
         width, scale = 10 ** (source.scale - result.scale), result.scale
         return lambda x: decimal_of(half_up(unscaled(x), width), scale)
@@ -197,9 +197,9 @@ def round_half_up(source: PrimitiveType, result: PrimitiveType, digits: int) -> 
 
 
 def _rounded_double(x: float, digits: int) -> float:
-    """Spark rounds the digits that Java shows. Raises NotFolded where another version of Java has others."""
+    """Spark rounds the digits that Java prints. Raises NotFolded if another version of Java prints others."""
     if not math.isfinite(x) or x == 0:
-        return x + 0.0  # there is no -0.0 among the digits
+        return x + 0.0  # the printed digits have no -0.0
     shown = Decimal(repr(x))
     places = -int(shown.as_tuple().exponent)
     if places <= digits:

@@ -1,6 +1,7 @@
-"""Binding: a term's columns by field id, its types, and the casts between them. What is the same for every row is computed here.
+"""Binding: a term's columns by field id, its types, and the casts between them. A value that is equal for every row is computed
+here.
 
-Raises NotEvaluated for what only Spark evaluates. A column that is not there is the caller's error to raise (``find``).
+Raises NotEvaluated for a term that only Spark evaluates. The caller (``find``) raises the error for an unknown column.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _TYPES = frozenset({
 })  # fmt: skip
 """Types of columns that terms may read."""
 _MOST_LEVELS = 100
-"""Evaluating goes down as many levels of Python's stack."""
+"""The depth limit: evaluation uses as many levels of Python's stack."""
 _OF_DATES = {"+": "date_add", "-": "date_sub"}
 
 
 def bind_scalar(term: Scalar, find: Find) -> Bound:
-    """The term with its columns found and its types known. Raises NotEvaluated, and what ``find`` raises."""
+    """The term with its columns and types resolved. Raises NotEvaluated, and the errors of ``find``."""
     return _bound(term, find, 0)
 
 
@@ -76,7 +77,7 @@ def _call(name: str, arguments: Sequence[Bound]) -> Bound:
 
 
 def _coerced(argument: Bound, type_: PrimitiveType) -> Bound:
-    """The argument as the type that a call takes it as."""
+    """The argument cast to the type that the call needs."""
     if argument.type in (type_, UNKNOWN):
         return argument
     if isinstance(argument, Constant) and argument.value is not None:
@@ -91,7 +92,7 @@ def _coerced(argument: Bound, type_: PrimitiveType) -> Bound:
 
 
 def _known(call: BoundCall) -> Bound:
-    """What is the same for every row, as a constant. An error that every row has is Spark's to raise."""
+    """A value that is equal for every row, as a constant. An error in every row is left to Spark."""
     if not all(isinstance(a, Constant) for a in call.arguments):
         return call
     try:

@@ -1,6 +1,6 @@
-"""Types of calls: what Spark casts the arguments to, and what the result is of.
+"""Types of calls: the types to which Spark casts the arguments, and the result type.
 
-Decimals: a result has the digits that Spark gives it; where those are more than 38 Spark rounds by rules of its own, and the call
+Decimals: a result has the digits of Spark's rules. If there are more than 38, Spark rounds by additional rules, and the call
 is refused.
 """
 
@@ -32,7 +32,7 @@ def name_of(type_: IcebergType) -> str:
 
 
 def common_type(arguments: Sequence[Bound], what: str) -> PrimitiveType:
-    """The type that Spark casts all of them to. Raises NotEvaluated where there is none, or where it rounds."""
+    """The type to which Spark casts all of them. Raises NotEvaluated if there is none, or if Spark rounds."""
     found: PrimitiveType = UNKNOWN
     for argument in arguments:
         type_ = argument.type
@@ -65,14 +65,14 @@ def _digits(type_: PrimitiveType) -> tuple[int, int]:
 
 
 def _digits_beside_decimal(argument: Bound) -> tuple[int, int]:
-    """A whole number that is written counts with its own digits."""
+    """An integer literal counts with its own digits."""
     if isinstance(argument, Constant) and argument.is_number and argument.type in _DIGITS:
         return len(str(abs(argument.value))), 0
     return _digits(argument.type)  # type: ignore[arg-type]
 
 
 def same_types(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-    """Comparisons: all are cast to one type, dates written as text among them."""
+    """For comparisons: all are cast to one type, including dates written as text."""
     dated = [a for a in arguments if name_of(a.type) in _DATED]
     kept = arguments
     if dated:
@@ -82,7 +82,7 @@ def same_types(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], Primiti
 
 
 def conditional(name: str) -> Typing:
-    """``coalesce``: one type for all. ``case``: conditions and values in turn, and the value otherwise."""
+    """``coalesce``: one type for all. ``case``: conditions and values alternate, followed by the else value."""
 
     def typing(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
         if name == "coalesce":
@@ -107,7 +107,7 @@ def logical(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveT
 
 
 def arithmetic(operator: str) -> Typing:
-    """Of two numbers; of a date and days."""
+    """For two numbers, or for a date and days."""
 
     def typing(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
         names = {name_of(a.type) for a in arguments}
@@ -125,7 +125,7 @@ def arithmetic(operator: str) -> Typing:
 
 def _decimals(operator: str, arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
     for a in arguments:
-        if isinstance(a, Constant) and a.type in _DIGITS and not a.is_number:  # Spark tells 3L and CAST(3 AS BIGINT) apart
+        if isinstance(a, Constant) and a.type in _DIGITS and not a.is_number:  # Spark distinguishes 3L and CAST(3 AS BIGINT)
             raise NotEvaluated(f"{operator} of {shown(arguments)}, whose digits depend on how the whole number is written,")
     (p, s), (q, t) = (_digits_beside_decimal(a) for a in arguments)
     whole = max(p - s, q - t)
@@ -145,7 +145,7 @@ def _decimals(operator: str, arguments: Sequence[Bound]) -> tuple[list[Primitive
 
 
 def quotient(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-    """``/`` is of doubles, or of decimals."""
+    """``/`` for doubles, or for decimals."""
     names = {name_of(a.type) for a in arguments}
     if "decimal" not in names or names & _FLOATING:
         arithmetic("/")(arguments)
@@ -154,7 +154,7 @@ def quotient(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], Primitive
 
 
 def whole_numbers(*results: PrimitiveType) -> Typing:
-    """Of two whole numbers; ``results``: for ints, for longs."""
+    """For two integers; ``results``: for ints, for longs."""
 
     def typing(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
         if len(arguments) != 2 or any(a.type not in _DIGITS for a in arguments):
@@ -168,7 +168,7 @@ def whole_numbers(*results: PrimitiveType) -> Typing:
 
 
 def kept_number(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-    """The result is of the argument's type."""
+    """The result has the argument's type."""
     (argument,) = arguments if len(arguments) == 1 else (None,)
     if argument is None or not isinstance(argument.type, PrimitiveType) or argument.type.name not in _NUMBERS:
         raise NotEvaluated(f"a number of type {shown(arguments)}")
@@ -176,7 +176,7 @@ def kept_number(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], Primit
 
 
 def signed(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-    """``abs`` and minus, which Spark rounds where a decimal has many digits."""
+    """``abs`` and minus, which Spark rounds if a decimal has many digits."""
     types, result = kept_number(arguments)
     if isinstance(result, DecimalType) and result.precision > _DIGITS_OF_SIGNED:
         raise NotEvaluated(f"abs or minus of {result}")
@@ -184,7 +184,7 @@ def signed(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveTy
 
 
 def whole_of(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-    """``floor``, ``ceil``: whole numbers are longs, floats as well."""
+    """``floor``, ``ceil``: the result for integers and floats is a long."""
     (given,), _ = kept_number(arguments)
     if isinstance(given, DecimalType):
         digits = given.precision - given.scale + 1
@@ -193,7 +193,7 @@ def whole_of(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], Primitive
 
 
 def rounded(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-    """``round(x)``, ``round(x, digits)``: digits are written, as Spark wants it."""
+    """``round(x)``, ``round(x, digits)``: digits must be a literal, as in Spark."""
     digits = 0
     if len(arguments) == 2:
         given = arguments[1]

@@ -1,4 +1,4 @@
-"""CAST of values of a column, by the rules by which literals are cast (``expressions.literal_casts``)."""
+"""CAST of values of a column, by the rules for casting literals (``expressions.literal_casts``)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _SOURCES: dict[str, frozenset[str]] = {
     "timestamptz": _DATED,
     "binary": frozenset({"binary", "string"}),
 }
-"""What is cast to each type. Others go by the text that Java has for a number, by a time zone, or by bits."""
+"""The types that can be cast to each type. Other casts depend on Java's text of a number, on a time zone, or on bits."""
 
 
 def check_cast(source: IcebergType, target: PrimitiveType) -> None:
-    """Raises NotEvaluated where values of ``source`` are not cast to ``target`` here."""
+    """Raises NotEvaluated if values of ``source`` cannot be cast to ``target`` here."""
     name = getattr(source, "name", "")
     if name != "unknown" and name not in _SOURCES.get(target.name, frozenset()):
         raise NotEvaluated(f"a cast of {source} to {target}")
@@ -53,8 +53,8 @@ def _first_instant(days: int) -> int:
 
 
 def caster(source: PrimitiveType, target: PrimitiveType, *, safe: bool, of_column: bool = False) -> Callable[[Any], Any]:
-    """The cast of one value; ``safe``: None for what cannot be cast; ``of_column``: the values are no constants. Raises (when
-    called) ValueError, and NotFolded for a value of which only Spark knows."""
+    """The cast of one value; ``safe``: None for a value that cannot be cast; ``of_column``: the values are not constants. Raises
+    (when called) ValueError, and NotFolded for a value that only Spark can cast."""
     if source == target:
         return lambda value: value
     if target == DOUBLE and source in (INT, LONG, FLOAT):

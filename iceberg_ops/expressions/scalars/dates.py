@@ -1,4 +1,4 @@
-"""Functions of dates (days since 1970-01-01) and timestamps (microseconds, UTC), as Spark has them, in any year."""
+"""Spark's functions of dates (days since 1970-01-01) and timestamps (microseconds, UTC), for any year."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ _WIDTHS = {
 
 
 def date_trunc(unit: str, micros: int) -> int | None:
-    """The start of the unit that holds the instant; NULL for a word that is no unit."""
+    """The start of the unit that contains the instant; NULL for a text that is not a unit."""
     unit = unit.upper()
     if unit in _WIDTHS:
         found = micros - micros % _WIDTHS[unit]
@@ -120,7 +120,7 @@ def date_trunc(unit: str, micros: int) -> int | None:
 
 
 def trunc(days: int, unit: str) -> int | None:
-    """The first day of the unit; NULL for a word that is no unit of days."""
+    """The first day of the unit; NULL for a text that is not a unit of days."""
     return _first_of(days, unit.upper())
 
 

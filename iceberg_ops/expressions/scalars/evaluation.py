@@ -1,5 +1,5 @@
-"""A bound term as a function of a row. What Spark does not look at is not evaluated, so that its errors are not raised: the
-arguments behind a NULL, the branches of a CASE that are not taken, the right side of an AND whose left side is false.
+"""Compiles a bound term to a function of a row. Arguments that Spark does not evaluate are not evaluated here, so that their errors
+are not raised: arguments after a NULL, CASE branches that are not taken, the right side of an AND whose left side is false.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from iceberg_ops.expressions.scalars.terms import Bound, BoundCall, BoundColumn,
 from iceberg_ops.spec.types import DOUBLE, FLOAT
 
 _RIGHT_FIRST = frozenset({"/", "%", "div", "pmod"})
-"""Spark looks at the divisor before the dividend."""
+"""Spark evaluates the divisor before the dividend."""
 Value = Callable[[Any], Any]
 ValueOf = Callable[[BoundReference], Value]
 
 
 def compiled(term: Bound, value_of: ValueOf) -> Value:
-    """The value of a term for one row; ``value_of`` gives the function that reads a column of it. Calling it raises ValueError and
-    ArithmeticError where Spark raises, and ``NotFolded`` for a value of which only Spark knows."""
+    """The value of a term for one row; ``value_of`` gives the function that reads one of its columns. Calling it raises ValueError
+    and ArithmeticError if Spark raises, and ``NotFolded`` for a value that only Spark can compute."""
     if isinstance(term, Constant):
         value = term.value
         return lambda row: value
@@ -47,12 +47,12 @@ def compiled(term: Bound, value_of: ValueOf) -> Value:
 
 
 def of_constants(term: BoundCall) -> Any:
-    """The value of a term without columns. Raises as ``compiled``."""
+    """The value of a term without columns. Raises the errors of ``compiled``."""
     return compiled(term, lambda reference: lambda row: None)(())
 
 
 def _strict(call: Callable[..., Any], arguments: Sequence[Value]) -> Value:
-    """NULL as soon as an argument is."""
+    """NULL if an argument is NULL."""
     if len(arguments) == 1:
         return _of_one(call, arguments[0])
     if len(arguments) == 2:
@@ -135,7 +135,7 @@ def _in_constants(term: BoundCall, arguments: Sequence[Value]) -> Value:
 
 
 def _connective(strong: bool) -> Callable[[BoundCall, Sequence[Value]], Value]:
-    """AND (``strong`` false), OR (true): a side of that value decides."""
+    """AND (``strong`` false), OR (true): a side with that value decides."""
 
     def lazy(_: BoundCall, arguments: Sequence[Value]) -> Value:
         left, right = arguments
@@ -189,7 +189,7 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def _concat(_: BoundCall, arguments: Sequence[Value]) -> Value:
-    """Spark looks at every part, also behind a NULL."""
+    """Spark evaluates every part, also after a NULL."""
 
     def value(row: Any) -> str | None:
         parts = [argument(row) for argument in arguments]
@@ -219,4 +219,4 @@ LAZY: dict[str, Callable[[BoundCall, Sequence[Value]], Value]] = {
     "case": _case,
     "concat": _concat,
 }
-"""Calls that decide which of their arguments they look at, or that have a value for NULL."""
+"""Calls that choose which arguments they evaluate, or that have a value for NULL."""

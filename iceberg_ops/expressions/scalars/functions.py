@@ -1,8 +1,8 @@
 """The table of functions and operators that are evaluated without Spark, by name.
 
-An entry has its forms, each argument types and a result type, and the evaluation of canonical values, none of which is None: a call
-with a NULL is NULL, and what stands behind the NULL is not evaluated. Entries of arithmetic and of comparisons find their types by
-a rule (``call_types``); those in ``LAZY`` have an evaluation of their own (``evaluation``), which decides what it looks at.
+An entry has its forms, each with argument types and a result type, and the evaluation of canonical values, none of which is None: a
+call with a NULL is NULL, and arguments after the NULL are not evaluated. Entries of arithmetic and of comparisons have typing
+rules (``call_types``); those in ``LAZY`` have their own evaluation (``evaluation``), which chooses the arguments it evaluates.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _TAKEN_AS: dict[PrimitiveType, tuple[str, ...]] = {
     TIMESTAMPTZ: ("date", "timestamp", "timestamptz"),
     BOOLEAN: ("boolean",),
 }
-"""Types of arguments that Spark converts to a parameter's, and so do we."""
+"""Argument types that Spark, and this package, convert to a parameter's type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``typing``: from bound arguments to the types they are cast to and the result's. ``evaluation``: from both to the function of
-    the values."""
+    """``typing``: from bound arguments to the types to which they are cast and the result type. ``evaluation``: from both to the
+    function of the values."""
 
     name: str
     typing: Typing
@@ -60,7 +60,7 @@ class Function:
 
 
 def _forms(name: str, forms: Sequence[str]) -> Typing:
-    """``string, int -> string``, the first that takes the arguments; ``string* -> string`` takes any number of them."""
+    """``string, int -> string``: the first form that accepts the arguments; ``string* -> string`` accepts any number of them."""
     parsed = []
     for form in forms:
         left, _, right = form.partition(" -> ")
@@ -164,7 +164,7 @@ _OPERATORS = frozenset({"negative", "in", "and", "or", "not", "is true", "is fal
 
 
 def evaluated() -> str:
-    """What is evaluated without Spark, for an error message."""
+    """The functions that are evaluated without Spark, for an error message."""
     names = sorted(({*FUNCTIONS, *ALIASES} - _OPERATORS) - {n for n in FUNCTIONS if not n[0].isalpha()})
     return f"comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS, CASE, CAST, + - * / % div ||, and {', '.join(names)}"
 

@@ -1,4 +1,4 @@
-"""The values that a computed term is made of: as it is written, and as it is bound to a schema."""
+"""The parts of a computed term, unbound and bound to a schema."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ TOO_DEEP = "an expression of so many levels"
 
 
 class NotEvaluated(Exception):
-    """A term that only Spark evaluates. The message names what: a function, an operator on types, a type."""
+    """A term that only Spark evaluates. The message names the part: a function, an operator on types, a type."""
 
 
 class _Unbound:
     __slots__ = ()
 
     def negated(self) -> Call:
-        """Of a condition: true where it is false, NULL where it is NULL."""
+        """The negated condition: true if it is false, NULL if it is NULL."""
         return Call("not", (self,))  # type: ignore[arg-type]
 
     def is_unknown(self) -> Call:
-        """Of a condition: whether it is NULL."""
+        """The condition that it is NULL."""
         return Call("isnull", (self,))  # type: ignore[arg-type]
 
 
@@ -32,7 +32,7 @@ class _Typed:
     __slots__ = ()
 
     def negated(self) -> BoundCall:
-        """Of a condition: true where it is false, NULL where it is NULL."""
+        """The negated condition: true if it is false, NULL if it is NULL."""
         return BoundCall("not", (self,), BOOLEAN)  # type: ignore[arg-type]
 
 
@@ -45,7 +45,7 @@ class Column(_Unbound):
 
 @dataclass(frozen=True, slots=True)
 class Constant(_Unbound):
-    """``value`` in the canonical form of ``type``; NULL has the type ``unknown``. ``is_number``: it is written as a bare number,
+    """``value`` is in the canonical form of ``type``; NULL has the type ``unknown``. ``is_number``: it is written as a bare number,
     whose digits count for the type of a decimal result."""
 
     value: Any
@@ -63,7 +63,7 @@ class Call(_Unbound):
 
 @dataclass(frozen=True, slots=True)
 class CastTo(_Unbound):
-    """``CAST(child AS type)``; ``safe``: NULL for what cannot be cast (TRY_CAST)."""
+    """``CAST(child AS type)``; ``safe``: NULL for a value that cannot be cast (TRY_CAST)."""
 
     child: Scalar
     type: PrimitiveType
@@ -72,7 +72,7 @@ class CastTo(_Unbound):
 
 @dataclass(frozen=True, slots=True)
 class Refused(_Unbound):
-    """What is written here only Spark evaluates."""
+    """A part that only Spark evaluates."""
 
     what: str
 
@@ -93,7 +93,7 @@ class BoundColumn(_Typed):
 
 @dataclass(frozen=True, slots=True)
 class BoundCall(_Typed):
-    """``type`` is the result's. ``safe`` only for casts."""
+    """``type`` is the result's type. ``safe`` only for casts."""
 
     name: str
     arguments: tuple[Bound, ...]
@@ -116,7 +116,7 @@ def renamed(term: Scalar, name_of: Callable[[str], str]) -> Scalar:
 
 
 def references(term: Bound) -> Iterator[BoundReference]:
-    """The columns that a bound term reads, once for each time."""
+    """The columns that a bound term reads, once for each use."""
     if isinstance(term, BoundColumn):
         yield term.reference
     elif isinstance(term, BoundCall):

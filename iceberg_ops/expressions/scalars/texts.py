@@ -1,4 +1,4 @@
-"""Functions of text, as Spark has them: characters are code points, positions count from 1."""
+"""Spark's functions of text: characters are code points, positions count from 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from iceberg_ops.expressions.literal_text import NotFolded
 _LAST = 2**31 - 1
 _NEWLY_CASED = frozenset("\u019b\u0264\u1c89\u1c8a")
 _NEWER = (("\ua7c0", "\ua7ff"), ("\U00010d50", "\U00010d85"))
-"""Characters that have another case in Unicode 16, which Spark 4 goes by, and none in Python's."""
+"""Characters with a different case in Unicode 16, which Spark 4 uses, but not in Python's version."""
 
 
 def upper(text: str) -> str:
@@ -18,12 +18,12 @@ def upper(text: str) -> str:
 
 def lower(text: str) -> str:
     if "Σ" in text:
-        raise NotFolded("lower case of 'Σ'")  # it has another at the end of a word
+        raise NotFolded("lower case of 'Σ'")  # it differs at the end of a word
     return text.lower() if text.isascii() else _cased(text, text.lower())
 
 
 def _cased(text: str, changed: str) -> str:
-    """Raises NotFolded where versions of Unicode, or the characters around, decide about the case of one."""
+    """Raises NotFolded if the case of a character depends on the version of Unicode, or on its neighbours."""
     for c in text:
         if c in _NEWLY_CASED or any(first <= c <= last for first, last in _NEWER) or _is_unassigned(c):
             raise NotFolded(f"upper or lower case of {c!r}")
@@ -31,12 +31,12 @@ def _cased(text: str, changed: str) -> str:
 
 
 def _is_unassigned(c: str) -> bool:
-    """A later version of Unicode may make it a letter (but for the last two of a plane)."""
+    """A later version of Unicode may define it as a letter (except the last two of a plane)."""
     return category(c) == "Cn" and ord(c) & 0xFFFE != 0xFFFE
 
 
 def trim(text: str) -> str:
-    """Without spaces (U+0020 alone) at its ends."""
+    """Without spaces (only U+0020) at its ends."""
     return text.strip(" ")
 
 
@@ -49,7 +49,7 @@ def rtrim(text: str) -> str:
 
 
 def substring(text: str, start: int, length: int = _LAST) -> str:
-    """From the ``start``-th character on; below 0 it counts from the end, 0 is the first. What lies before the text counts."""
+    """From the ``start``-th character on; below 0 it counts from the end, 0 is the first. Positions before the text count."""
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     end = min(first + length, _LAST)
     return text[max(first, 0) : max(end, 0)]
@@ -68,7 +68,7 @@ def replace(text: str, searched: str, replacement: str = "") -> str:
 
 
 def instr(text: str, searched: str) -> int:
-    """The place of the first ``searched``, 0 where there is none."""
+    """The position of the first ``searched``, 0 if there is none."""
     return text.find(searched) + 1
 
 

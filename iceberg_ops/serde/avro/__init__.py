@@ -1,4 +1,4 @@
-"""Avro as manifests use it: containers, schemas, records; read as columns where the schema allows it.
+"""Avro for manifests: containers, schemas, records; decoded as columns if the schema allows it.
 
 container = read_container(data, name)
 """

@@ -1,4 +1,4 @@
-"""Values out of columns: Python objects, what a map has under one key, numbers that tell rows apart."""
+"""Values of columns: as Python objects, by map key, and as numbers that identify rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def values_of(walk: Walk, column: Column) -> list[Any]:
 
 
 def codes_of(columns: Iterable[tuple[Column, Sequence[Any] | None]], rows: int) -> Positions:
-    """One number per row, different where the row differs in one of these columns (given with their Python values, where they have
-    no numbers)."""
+    """One number per row; two rows have different numbers if they differ in one of these columns (given with their Python values,
+    if the columns hold no numbers)."""
     codes = np.zeros(rows, np.int64)
     for column, values in columns:
         for part in _parts(column, values):
@@ -40,15 +40,15 @@ def _parts(column: Column, values: Sequence[Any] | None) -> list[Positions]:
         return [column.values] if column.present is None else [column.values, column.present.astype(np.int64)]
     if values is None:
         return []
-    # Equal floating-point numbers may be different partitions: -0.0 and 0.0.
+    # Equal floating-point numbers may belong to different partitions: -0.0 and 0.0.
     keys = map(repr, values) if column.node in ("float", "double") else values
     numbered: dict[Any, int] = {}
     return [np.array([numbered.setdefault(key, len(numbered)) for key in keys], np.int64)]
 
 
 def values_of_key(walk: Walk, column: Column | None, wanted: int, rows: int) -> Column:
-    """Per row the value that its map (an array of keys and values) has under a key; of a key that is there twice the last one that
-    is not null."""
+    """Per row the value of a key in its map (an array of keys and values); for a repeated key the last value that is not
+    null."""
     found = Column("null", np.zeros(rows, bool))
 
     def pick(at_rows: Positions, keys: Column, values: Column) -> None:

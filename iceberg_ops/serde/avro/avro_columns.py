@@ -1,10 +1,10 @@
-"""Records of Avro blocks decoded side by side: one numpy step per field for all records, not one record after another.
+"""Decodes records of Avro blocks in parallel: one numpy step per field for all records, not one record after another.
 
-A cursor is an array of positions, one per record; every step reads one field at all of them and moves them on. Where a position
-runs out of the bytes, or meets bytes that cannot be, it goes to a place behind the end and stays there, so that whoever checks
-where records end finds out. Where records start is ``avro_record_starts``'s to say; what they mean is the caller's.
+A cursor is an array of positions, one per record; every step reads one field at all of them and advances them. If a position runs
+over the end of the bytes, or finds invalid bytes, it moves to a place behind the end and stays there, so that the check of record
+ends detects it. ``avro_record_starts`` finds where records start; the caller interprets them.
 
-Takes records, arrays, fixed and primitives, each alone or with null (no enum, no map, no wider union). Schemas are those of
+It supports records, arrays, fixed and primitives, each alone or with null (no enum, no map, no wider union). Schemas are those of
 ``avro_schema`` (inlined).
 """
 
@@ -22,8 +22,8 @@ from iceberg_ops.errors import CorruptTableError
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Items = Callable[[Positions, Positions, Positions | None], Positions]
-"""``items(positions, counts, rows)``: reads so many items at each position and gives the positions behind them. ``rows`` says which
-of the cursor's rows these are (None: all)."""
+"""``items(positions, counts, rows)``: reads that many items at each position and returns the positions after them. ``rows`` are the
+rows of the cursor that these belong to (None: all)."""
 
 _PADDING = 32
 _SAMPLE = 1 << 16
@@ -35,18 +35,18 @@ _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _WHOLE = frozenset({"int", "long"})
 _MOST_ITEMS = 20_000
 _MOST_BLOCKS = 16
-"""Arrays beyond these count as bytes that cannot be, because one of them would make all others wait."""
+"""Arrays with more blocks count as invalid bytes, because one of them would delay all others."""
 
 
 class NotTaken(Exception):
-    """These bytes are not for this decoder: whoever asked takes the record decoder."""
+    """This decoder does not support these bytes: the caller uses the record decoder."""
 
 
 @dataclass(slots=True)
 class Column:
-    """One field of all records; ``node`` is its type, without null. ``present`` tells values from null (None: all are there). Whole
-    numbers and booleans are in ``values``; of anything else ``starts`` and ``lengths`` say where its bytes lie (of an array only
-    where it starts)."""
+    """One field of all records; ``node`` is its type, without null. ``present`` marks non-null values (None: all). Integers
+    and booleans are in ``values``; for all other types ``starts`` and ``lengths`` give the place of the bytes (for an array only
+    its start)."""
 
     node: Any
     present: Mask | None
@@ -60,17 +60,17 @@ class Column:
 
 
 def base_of(node: Any) -> Any:
-    """The type beside null."""
+    """The type without null."""
     return next((n for n in node if n != "null"), "null") if isinstance(node, list) else node
 
 
 def _named(node: Any) -> Any:
-    """How a column names its type: an array by its schema, anything else by its kind alone."""
+    """A column's type: an array by its schema, anything else only by its kind."""
     return node if kind_of(node) == "array" else kind_of(node)
 
 
 def is_taken(node: Any) -> bool:
-    """Whether this decoder takes the schema."""
+    """Whether this decoder supports the schema."""
     if isinstance(node, list):
         return len(node) == 2 and node.count("null") == 1 and not isinstance(base_of(node), list) and is_taken(base_of(node))
     if isinstance(node, str):
@@ -83,13 +83,13 @@ def is_taken(node: Any) -> bool:
 
 
 def kind_of(node: Any) -> str:
-    """The name of a type that is alone."""
+    """The name of a type outside a union."""
     kind: str = node if isinstance(node, str) else node["type"]
     return kind
 
 
 class Walk:
-    """Reads fields at many positions of one buffer: ``parts`` one after another (``raw``, up to ``end``)."""
+    """Reads fields at many positions of one buffer: ``parts`` one after the other (``raw``, up to ``end``)."""
 
     def __init__(self, parts: Iterable[bytes]) -> None:
         self.raw = b"".join((*parts, bytes(_PADDING)))
@@ -106,7 +106,7 @@ class Walk:
         return self._words[np.minimum(positions, self.end + _BEHIND)]
 
     def places_of(self, text: bytes) -> Positions:
-        """Where this text (not empty) is found, ascending: its rarest byte is looked for, then the rest compared."""
+        """All positions of this text (not empty), ascending: its rarest byte is searched, then the rest compared."""
         codes = np.frombuffer(text, np.uint8)
         rarest = int(np.bincount(self._bytes[:_SAMPLE], minlength=256)[codes].argmin())
         places: Positions = np.flatnonzero(self._bytes[: self.end] == codes[rarest]) - rarest
@@ -118,7 +118,7 @@ class Walk:
         return places
 
     def numbers(self, at: Positions) -> tuple[Positions, Positions]:
-        """The whole numbers there, and the positions behind them."""
+        """The integers there, and the positions after them."""
         first = self.bytes_at(at)
         if not len(first) or first.max() < 0x80:
             small = first.astype(np.int64)
@@ -136,7 +136,7 @@ class Walk:
     def _long_numbers(
         self, at: Positions, packed: npt.NDArray[np.uint64], length: Positions, long: Mask
     ) -> tuple[npt.NDArray[np.uint64], Positions]:
-        """The ninth and tenth byte of numbers that have them; a longer one cannot be."""
+        """The ninth and tenth byte of numbers that have them; a longer one is invalid."""
         ninth, tenth = self.bytes_at(at + 8).astype(np.uint64), self.bytes_at(at + 9).astype(np.uint64)
         has_tenth = long & (ninth >= 0x80)
         packed = np.where(long, packed | (ninth & np.uint64(0x7F)) << _TOP, packed)
@@ -145,7 +145,7 @@ class Walk:
         return packed, np.where(has_tenth & (tenth > 1), self.end + _PADDING, length)
 
     def skip_numbers(self, at: Positions, counts: Positions) -> Positions:
-        """The positions behind so many whole numbers, found eight bytes at a time: each ends with its first byte under 128."""
+        """The positions after that many integers, found eight bytes at a time: each ends with its first byte under 128."""
         at = at.copy()
         left: npt.NDArray[np.uint64] = counts.astype(np.uint64)
         while left.any():
@@ -162,7 +162,7 @@ class Walk:
         return at
 
     def skip(self, node: Any, at: Positions) -> Positions:
-        """The positions behind a value of that type."""
+        """The positions after a value of that type."""
         if isinstance(node, list):
             some, at = self._branches(node, at)
             return _where(some, at, lambda p, _: self.skip(base_of(node), p))
@@ -176,7 +176,7 @@ class Walk:
         return self.read(node, at)[1]
 
     def read(self, node: Any, at: Positions) -> tuple[Column, Positions]:
-        """The values of that type (no record), and the positions behind them."""
+        """The values of that type (not a record), and the positions after them."""
         if isinstance(node, list):
             return self._optional(node, at)
         kind = kind_of(node)
@@ -214,14 +214,14 @@ class Walk:
         return column, behind
 
     def _branches(self, node: Any, at: Positions) -> tuple[Mask, Positions]:
-        """Which values of a union with null are not null, and where they are."""
+        """Which values of a union with null are not null, and their positions."""
         branch, behind = self.bytes_at(at), at + 1
         some: Mask = branch == (0 if node[1] == "null" else 2)
         wrong = (branch & 0xFD) != 0
         return some, np.where(wrong, self.end + _BEHIND, behind) if wrong.any() else behind
 
     def items(self, at: Positions, read: Items) -> Positions:
-        """The positions behind arrays, whose items ``read`` reads block by block."""
+        """The positions after arrays, whose items ``read`` reads block by block."""
         at, rows = at.copy(), None
         for _ in range(_MOST_BLOCKS):
             counts, behind = self.numbers(at if rows is None else at[rows])
@@ -253,14 +253,14 @@ class Walk:
         return lambda at, counts, _: each(at, counts, lambda p, _rows: self.skip(item, p))
 
     def _skip_pair(self, item: Any, at: Positions) -> Positions:
-        """The positions behind a number and bytes, which mostly take one byte for the number and one for the length."""
+        """The positions after a number and bytes, which mostly take one byte for the number and one for the length."""
         key, size = self.bytes_at(at), self.bytes_at(at + 1)
         if ((key | size) & 0x80).any() or (size & 1).any():
             return self.skip(item, at)
         return at + ((size >> 1) + np.int64(2))
 
     def slices(self, column: Column, rows: Sequence[int] | Positions | None = None) -> list[bytes]:
-        """The bytes of each row's value (of null: none)."""
+        """The bytes of each row's value (for null: empty)."""
         assert column.starts is not None
         assert column.lengths is not None
         starts, ends = column.starts, column.starts + column.lengths
@@ -273,7 +273,7 @@ class Walk:
         """The same as text. Raises UnicodeDecodeError."""
         assert column.starts is not None
         assert column.lengths is not None
-        # One text of all bytes is cut twice as fast as bytes are made into texts one by one; only ASCII means the same in both.
+        # Cutting one text of all bytes is twice as fast as decoding each value; only ASCII is the same in both encodings.
         raw = self.raw.decode("latin-1")
         found = [raw[a:b] for a, b in zip(column.starts.tolist(), (column.starts + column.lengths).tolist(), strict=True)]
         if all(map(str.isascii, found)):
@@ -282,7 +282,7 @@ class Walk:
 
 
 def each(at: Positions, counts: Positions, read: Callable[[Positions, Positions | None], Positions]) -> Positions:
-    """Reads the first item of every row, then the second of those that have one, and so on; ``read(positions, rows)``."""
+    """Reads the first item of every row, then the second of rows that have one, and so on; ``read(positions, rows)``."""
     at = at.copy()
     fewest = int(counts.min())
     for n in range(int(counts.max())):
@@ -295,7 +295,7 @@ def each(at: Positions, counts: Positions, read: Callable[[Positions, Positions 
 
 
 def value_at(node: Any, raw: bytes, at: int) -> tuple[Any, int]:
-    """One value (of an array: a list of them, of a record: of its fields), and the position behind it. Raises CorruptTableError."""
+    """One value (for an array: a list of values, for a record: of fields), and the position after it. Raises CorruptTableError."""
     if isinstance(node, list):
         branch, at = number_at(raw, at)
         return value_at(node[branch], raw, at)
@@ -317,7 +317,7 @@ def value_at(node: Any, raw: bytes, at: int) -> tuple[Any, int]:
 
 
 def number_at(raw: bytes, at: int) -> tuple[int, int]:
-    """One whole number, and the position behind it. Raises CorruptTableError."""
+    """One integer, and the position after it. Raises CorruptTableError."""
     value = shift = 0
     while shift < 70 and at < len(raw):
         byte = raw[at]
@@ -343,7 +343,7 @@ def _array_at(item: Any, raw: bytes, at: int) -> tuple[list[Any], int]:
 
 
 def _packed(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Eight bytes' lower seven bits next to each other."""
+    """The lower seven bits of eight bytes, joined."""
     for low, high, by in _PACKING:
         word = (word & low) | ((word & high) >> by)
     return word
@@ -360,7 +360,7 @@ _PACKING = tuple(
 
 
 def _where(some: Mask, at: Positions, read: Callable[[Positions, Positions | None], Positions]) -> Positions:
-    """``read`` for the rows where ``some`` is true; the others stay."""
+    """``read`` for the rows for which ``some`` is true; the other positions stay."""
     if some.all():
         return read(at, None)
     rows = np.flatnonzero(some)
@@ -370,7 +370,7 @@ def _where(some: Mask, at: Positions, read: Callable[[Positions, Positions | Non
 
 
 def _spread(part: Positions | None, rows: Positions | None, count: int) -> Positions | None:
-    """Values of some rows at their places among all."""
+    """Values of some rows at their positions among all rows."""
     if part is None or rows is None:
         return part
     full = np.zeros(count, np.int64)
@@ -379,7 +379,7 @@ def _spread(part: Positions | None, rows: Positions | None, count: int) -> Posit
 
 
 def _is_bytes_by_number(node: Any) -> bool:
-    """Whether it is a record of a whole number and bytes."""
+    """Whether it is a record of an integer and bytes."""
     if isinstance(node, list) or kind_of(node) != "record":
         return False
     kinds = [kind_of(f["type"]) for f in node["fields"] if not isinstance(f["type"], list)]
@@ -387,7 +387,7 @@ def _is_bytes_by_number(node: Any) -> bool:
 
 
 def _whole_numbers(node: Any) -> int:
-    """How many whole numbers, and nothing else, a value of that type is; 0 where it is something else."""
+    """How many integers make up a value of that type; 0 if it contains anything else."""
     if isinstance(node, list):
         return 0
     if kind_of(node) != "record":

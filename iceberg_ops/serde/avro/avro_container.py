@@ -1,10 +1,11 @@
-"""Avro object container files, opened far enough that their records can be decoded under a schema of our choosing.
+"""Parses Avro object container files so far that their records can be decoded with a schema of our choice.
 
-Manifests and manifest lists are such files. Libraries decode them by field name and turn logical types into Python objects; Iceberg
-asks for look-up by field id and this package for plain values. So the container is opened here: header, blocks and codecs; what the
-records mean is decided in ``avro_schema`` and the two manifest modules.
+Manifests and manifest lists are such files. Libraries decode them by field name and convert logical types to Python objects;
+Iceberg requires look-up by field id, and this package needs plain values. So the container is parsed here: header, blocks and
+codecs. ``avro_schema`` and the two manifest modules interpret the records.
 
-Codecs: null, deflate, snappy, zstandard (AVRO-04). Every breach of the Avro specification is a CorruptTableError naming the file.
+Codecs: null, deflate, snappy, zstandard (AVRO-04). Every violation of the Avro specification is a CorruptTableError naming the
+file.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SYNC_SIZE = 16
 CODECS = ("null", "deflate", "snappy", "zstandard")
 _BY_PROPERTY = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy"}
 _LEVEL = 5
-"""Of deflate. Manifests with statistics of 10 columns take 0.7 % more than at level 6, in two thirds of the time."""
+"""The level of deflate. Manifests with statistics of 10 columns are 0.7 % larger than at level 6, in two thirds of the time."""
 _UNCOMPRESSED = {"uncompressed", "none", "null"}
 
 
@@ -43,7 +44,7 @@ class Container:
 
 
 def read_container(data: bytes, name: str) -> Container:
-    """Parse a whole container file; ``name`` leads error messages. Raises CorruptTableError, UnsupportedError (codec)."""
+    """Parse a complete container file; error messages start with ``name``. Raises CorruptTableError, UnsupportedError (codec)."""
     schema_text, metadata, codec, position = _read_header(data, name)
     sync = data[position : position + SYNC_SIZE]
     if len(sync) < SYNC_SIZE:
@@ -64,7 +65,7 @@ def read_container(data: bytes, name: str) -> Container:
 
 
 def read_header(data: bytes, name: str) -> Mapping[str, str]:
-    """The key/value metadata, without touching the records. Raises CorruptTableError."""
+    """The key/value metadata, without reading the records. Raises CorruptTableError."""
     return _read_header(data, name)[1]
 
 
@@ -74,7 +75,7 @@ def write_container(schema: Any, metadata: Mapping[str, str], blocks: Iterable[t
 
 
 def write_packed(schema: Any, metadata: Mapping[str, str], blocks: Iterable[tuple[int, bytes]], *, codec: str) -> bytes:
-    """A container file of blocks that ``pack`` made."""
+    """A container file of blocks from ``pack``."""
     sync = os.urandom(SYNC_SIZE)
     header = {"avro.schema": json.dumps(schema, separators=(",", ":")), "avro.codec": codec, **metadata}
     parts = [MAGIC, encode_long(len(header))]
@@ -162,7 +163,7 @@ def _bytes(data: bytes, position: int, name: str) -> tuple[bytes, int]:
 
 
 def unpack(codec: str, packed: bytes, name: str) -> bytes:
-    """A block's records from its bytes under an Avro codec; ``name`` leads error messages. Raises CorruptTableError."""
+    """A block's records from its bytes in an Avro codec; error messages start with ``name``. Raises CorruptTableError."""
     try:
         if codec == "deflate":
             unpacker = zlib.decompressobj(wbits=-15)

@@ -1,6 +1,6 @@
-"""Names that Avro accepts: of letters, digits and ``_`` only, and distinct within a record.
+"""Names that are valid in Avro: only letters, digits and ``_``, and distinct within a record.
 
-Readers match fields by id, so a name that had to change is lost to nobody; the original is written beside it as
+Readers match fields by id, so a changed name does no harm; the original is stored beside it as
 ``iceberg-field-name``.
 """
 
@@ -12,7 +12,8 @@ from iceberg_ops.spec.types import NestedField
 
 
 def sanitized(name: str) -> str:
-    """``name`` as an Avro name: what is no ASCII letter, digit or ``_`` becomes ``_x`` and its UTF-16 code in hex."""
+    """``name`` as an Avro name: a character that is not an ASCII letter, digit or ``_`` becomes ``_x`` and its UTF-16 code in
+    hex."""
     out = []
     for index, char in enumerate(name):
         if char.isascii() and (char.isalnum() or char == "_"):
@@ -24,7 +25,7 @@ def sanitized(name: str) -> str:
 
 
 def unique(name: str, field_id: int, taken: set[str]) -> str:
-    """``name``, with the field's id behind it where it is among ``taken``. The result is added to ``taken``."""
+    """``name``, with the field's id appended if it is among ``taken``. The result is added to ``taken``."""
     while name in taken:
         name = f"{name}_{field_id}"
     taken.add(name)
@@ -32,6 +33,6 @@ def unique(name: str, field_id: int, taken: set[str]) -> str:
 
 
 def record_names(fields: Iterable[NestedField]) -> tuple[str, ...]:
-    """The Avro names of a record's fields. Two columns whose sanitized names are alike ("1" and "_1") get distinct ones."""
+    """The Avro names of a record's fields. Two columns with equal sanitized names ("1" and "_1") get distinct ones."""
     taken: set[str] = set()
     return tuple(unique(sanitized(f.name), f.field_id, taken) for f in fields)

@@ -1,9 +1,9 @@
-"""Where the records of Avro blocks start, which nothing in the file says.
+"""Finds where the records of Avro blocks start, which the file does not record.
 
-It is guessed and then proved. The guess: each record holds a text (a manifest's file paths) whose beginning many share, so every
-place where that beginning is found may be such a text. The proof: records read from the guessed places must join, each ending where
-the next one starts, from the first byte of a block to its last, as many as the block says. Reading is deterministic, so a chain
-that joins is the one reading there is. What does not join is left to the record decoder (NotTaken).
+The starts are guessed and then proved. The guess: each record holds a text (a manifest's file paths) with a beginning that many
+records share, so every place with that beginning may be such a text. The proof: records read from the guessed places must join,
+each ending where the next one starts, from the first byte of a block to its last, as many as the block records. Reading is
+deterministic, so a chain that joins is the only possible reading. Other bytes are left to the record decoder (NotTaken).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GUESSES_PER_RECORD = 8
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """All records of a file. Fields of a record inside the record are called ``outer.inner``."""
+    """All records of a file. Fields of a nested record are named ``outer.inner``."""
 
     walk: Walk
     starts: Positions
@@ -43,7 +43,7 @@ def read_records(blocks: Sequence[tuple[int, bytes]], fields: Sequence[Any], tex
 
 
 def read_fields(walk: Walk, fields: Iterable[Any], at: Positions) -> tuple[dict[str, Column], Positions]:
-    """These fields one after another, and the positions behind them. Raises NotTaken for a record that may be null."""
+    """These fields one after the other, and the positions after them. Raises NotTaken for a record that may be null."""
     columns: dict[str, Column] = {}
     for f in fields:
         name, node = f["name"], f["type"]
@@ -78,7 +78,7 @@ class _Finder:
         return found
 
     def _samples(self) -> list[bytes]:
-        """The texts of each block's first record; of few blocks also of the second."""
+        """The texts of each block's first record; if there are few blocks, also of the second."""
         walk, at = self._walk, self._block_starts
         text, behind = walk.read("string", self._skip(self._head, at))
         texts = walk.slices(text)
@@ -94,7 +94,7 @@ class _Finder:
         return at
 
     def _guesses(self, beginnings: Sequence[bytes], hop: int) -> Positions:
-        """Where one of these is found, at least ``hop`` bytes apart."""
+        """Where one of these beginnings is found, at least ``hop`` bytes apart."""
         found: list[Positions] = []
         most = _GUESSES_PER_RECORD * (self._total + 8)
         for beginning in beginnings:
@@ -104,7 +104,7 @@ class _Finder:
         return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
     def _joined(self, at: Positions) -> Records | None:
-        """The records, if every guess is right."""
+        """The records, if all guesses are right."""
         if len(at) != self._total:
             return None
         walk, lengths = self._walk, self._lengths(at)
@@ -121,8 +121,8 @@ class _Finder:
         return Records(walk, starts, {**head, self._text: Column("string", None, starts=at, lengths=lengths), **tail})
 
     def _chained(self, at: Positions, beginnings: list[bytes]) -> Positions | None:
-        """The starts of the records, if they are among the guesses; None where another beginning (now in ``beginnings``) is to be
-        looked for. Raises NotTaken."""
+        """The starts of the records, if they are among the guesses; None if another beginning (now in ``beginnings``) must be
+        searched. Raises NotTaken."""
         lengths = self._lengths(at)
         starts = np.concatenate((self._block_starts, self._skip(self._tail, at + lengths)))
         texts, behind = self._walk.numbers(self._skip(self._head, starts))
@@ -145,7 +145,7 @@ class _Finder:
         return np.array(found, np.int64)
 
     def _add_beginning(self, beginnings: list[bytes], at: int, length: int) -> None:
-        """Adds the beginning of the text there, or cuts those that it has the start in common with. Raises NotTaken."""
+        """Adds the beginning of the text there, or shortens the beginnings that have a common start with it. Raises NotTaken."""
         new = self._walk.raw[at : at + min(length, _BEGINNING)]
         if not new or length < 0 or len(beginnings) >= _MOST_BEGINNINGS or any(new.startswith(b) for b in beginnings):
             raise NotTaken
@@ -153,7 +153,7 @@ class _Finder:
         beginnings[:] = [*(b for b in beginnings if b not in alike), _common([*alike, new])]
 
     def _lengths(self, at: Positions) -> Positions:
-        """The lengths of texts that start there, by the one or two bytes before them; longer ones are not taken."""
+        """The lengths of texts that start there, from the one or two bytes before them; longer ones are not supported."""
         low, high = self._walk.bytes_at(at - 1).astype(np.int64), self._walk.bytes_at(at - 2).astype(np.int64)
         lengths: Positions = np.where(high >= 0x80, (high & 0x7F) | (low << 7), low) >> 1
         return lengths
@@ -180,6 +180,6 @@ def _beginnings(texts: Sequence[bytes]) -> list[bytes]:
 
 
 def _common(texts: Sequence[bytes]) -> bytes:
-    """What all texts begin with."""
+    """The common beginning of all texts."""
     low, high = min(texts), max(texts)
     return low[: next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))]

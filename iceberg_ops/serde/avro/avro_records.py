@@ -1,6 +1,6 @@
-"""Decoding the records of a container under a schema from ``avro_schema``.
+"""Decodes the records of a container with a schema from ``avro_schema``.
 
-fastavro does the decoding; whatever it raises on damaged bytes becomes a CorruptTableError that names the file.
+fastavro decodes; its errors on damaged bytes become a CorruptTableError that names the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iceberg_ops.serde.avro.avro_schema import plain
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """What fastavro raises on damaged bytes."""
+    """fastavro's exceptions for damaged bytes."""
     from fastavro.schema import SchemaParseException, UnknownType
 
     own = (SchemaParseException, UnknownType, struct.error)
@@ -49,7 +49,7 @@ def decode(container: Container, schema: Any, name: str) -> list[dict[str, Any]]
 
 
 def decode_one(stream: io.BytesIO, schema: Any, number: int, name: str) -> dict[str, Any]:
-    """The record where the stream stands, which is the file's ``number``th. Raises CorruptTableError."""
+    """The record at the position of the stream, the ``number``th of the file. Raises CorruptTableError."""
     from fastavro import schemaless_reader
 
     try:
@@ -60,6 +60,6 @@ def decode_one(stream: io.BytesIO, schema: Any, number: int, name: str) -> dict[
 
 
 def check_end(end: int, count: int, raw: bytes, name: str) -> None:
-    """Raise CorruptTableError for a block whose records do not end where it ends."""
+    """Raise CorruptTableError for a block whose records do not end at its end."""
     if end != len(raw):
         raise CorruptTableError(f"{name}: Avro block has {len(raw) - end} bytes after its {count} records")

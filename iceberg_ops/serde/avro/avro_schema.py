@@ -1,8 +1,8 @@
-"""From the schema an Avro file was written with to one that decodes its records by field id into plain values.
+"""Converts the schema of an Avro file to one that decodes its records by field id into plain values.
 
-The writer's schema is inlined (named types are defined once and referred to later), stripped of logical types (dates stay ints,
-decimals stay bytes) and its fields renamed: a column that the caller knows by field id is called after its id, anything else gets
-a name that clashes with nothing. Names of the writer therefore never reach the decoder, however odd they are (MANIFEST-62).
+The writer's schema is inlined (named types are defined once and referred to later), logical types are removed (dates stay ints,
+decimals stay bytes) and its fields are renamed: a column that the caller knows by field id gets its id as name, any other field
+a name that cannot clash. So the writer's names never reach the decoder, however unusual they are (MANIFEST-62).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _DEEPEST = 40
 
 
 def field_key(field_id: int) -> str:
-    """The name under which a decoded record holds the column with that id."""
+    """The name of the column with that id in a decoded record."""
     return f"f{field_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What an Avro field holds beside null: its base type, its logical type and, for fixed, its size."""
+    """The non-null type of an Avro field: its base type, its logical type and, for fixed, its size."""
 
     base: str
     logical: str | None = None
@@ -44,7 +44,7 @@ def _scale(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def leaf_of(node: Any, name: str) -> Leaf:
-    """The one type of a field that is not null; "null" where there is no other. Raises CorruptTableError for a wider union."""
+    """The one non-null type of a field; "null" if there is no other. Raises CorruptTableError for a wider union."""
     if isinstance(node, list):
         branches = [n for n in node if n != "null"]
         if len(branches) > 1:
@@ -56,7 +56,7 @@ def leaf_of(node: Any, name: str) -> Leaf:
 
 
 class SchemaReader:
-    """Inlines one writer's schema and renames its records. ``name`` leads error messages."""
+    """Inlines one writer's schema and renames its records. Error messages start with ``name``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -74,14 +74,14 @@ class SchemaReader:
             raise self.corrupt(f"Avro header's schema is not JSON: {e}") from None
 
     def record_of(self, node: Any, what: str) -> Any:
-        """The record that a schema is, or that is the one type beside null in its union. Raises CorruptTableError."""
+        """The record that is the schema, or the one non-null type in its union. Raises CorruptTableError."""
         leaf = leaf_of(node, self._name)
         if leaf.base != "record":
             raise self.corrupt(f"{what} is an Avro {leaf.base}, must be a record")
         return leaf.node
 
     def inline(self, schema: Any) -> Any:
-        """The schema without references, doubtful shapes refused. Raises CorruptTableError."""
+        """The schema without references; invalid structures are refused. Raises CorruptTableError."""
         try:
             return self._inline(schema, "", 0)
         except (KeyError, TypeError, AttributeError) as e:
@@ -147,7 +147,7 @@ class SchemaReader:
         }
 
     def rename(self, record: Any, columns: Sequence[Column], old_names: Mapping[str, int]) -> dict[int, Leaf]:
-        """Name a record's known columns after their ids, in place; returns what each holds. Raises CorruptTableError."""
+        """Rename a record's known columns to their ids, in place; returns the type of each. Raises CorruptTableError."""
         found: dict[int, Leaf] = {}
         for f, column in self._matches(record["fields"], columns, old_names):
             leaf = leaf_of(f["type"], f"{self._name}: {column.name}")
@@ -163,7 +163,7 @@ class SchemaReader:
     def _matches(
         self, fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], old_names: Mapping[str, int]
     ) -> Iterator[tuple[Any, Column]]:
-        """Fields with their columns: by id, and by name those without an id (partition fields also where the id is unknown)."""
+        """Fields with their columns: by id, or by name for fields without an id (partition fields also if the id is unknown)."""
         missing = {c.field_id: c for c in columns}
         unmatched = []
         for f in fields:
@@ -219,7 +219,7 @@ def _ids(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(node: Any) -> Any:
-    """The inlined schema as the decoder takes it: no logical types, no leftovers."""
+    """The inlined schema in the decoder's form: without logical types and extra attributes."""
     if isinstance(node, str):
         return node
     if isinstance(node, list):

@@ -1,4 +1,4 @@
-"""The columns of manifests and manifest lists: ids, names, types and the format versions that have them.
+"""The columns of manifests and manifest lists: ids, names, types and the format versions that contain them.
 
 One table serves the readers (look-up and type checks by field id, GEN-10) and the writers (the Avro schema of each format version).
 Spec: "Manifests", "Manifest Lists"; requirements MANIFEST-10..42, MLIST-01..15.
@@ -104,10 +104,10 @@ OLD_NAMES: Mapping[str, int] = {
     "existing_data_files_count": 505,
     "deleted_data_files_count": 506,
 }
-"""Names that older writers gave to columns; looked at only where a file records no field ids."""
+"""Names that older writers gave to columns; used only if a file records no field ids."""
 
 READ_AS_REQUIRED = frozenset({STATUS, DATA_FILE, 100, 101, 103, 104, 500, 501, 509})
-"""Columns without which a file cannot be read. Others that today's writers must write were once optional (GEN-06)."""
+"""Columns without which a file cannot be read. Other columns, required from today's writers, were optional once (GEN-06)."""
 
 
 def avro_field(column: Column, type_: Any, required: bool) -> dict[str, Any]:

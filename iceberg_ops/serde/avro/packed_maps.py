@@ -1,7 +1,7 @@
-"""One statistic of all of a manifest's files, left in the manifest's bytes: of every map only the places of its values are known.
+"""One statistic of all files of a manifest, kept in the manifest's bytes: only the positions of the values are decoded.
 
-A file's map is a view of two words; looking a key up cuts its value out of the bytes. A hundred thousand files whose bounds are
-looked at so cost no dict, and no value that nobody asks for. Where the pairs lie is ``avro_column_values``'s to say.
+A file's map is a view of two words; looking up a key cuts its value out of the bytes. So reading bounds of a hundred thousand files
+creates no dict, and no value that nobody uses. ``avro_column_values`` finds the pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WIDE = 1 << 32
 
 @dataclass(slots=True)
 class _Values:
-    """One value per row, where ``present`` (None: everywhere): ``values`` itself, or bytes from ``starts`` to ``ends``."""
+    """One value per row, where ``present`` (None: all): ``values`` itself, or bytes from ``starts`` to ``ends``."""
 
     present: Mask | None
     values: Any
@@ -31,7 +31,7 @@ class _Values:
 
 @dataclass(slots=True)
 class _Pairs:
-    """Every row's n-th pair. ``only_key`` is the key where all rows have the pair, with the same key; else None."""
+    """Every row's n-th pair. ``only_key`` is the key if all rows have the pair, with the same key; else None."""
 
     keys: Positions
     values: _Values
@@ -56,11 +56,11 @@ class PackedMaps:
         each_pair(walk, column, rows, add)
 
     def of(self, row: int) -> PackedMap | None:
-        """The map of a row; None where the file has none."""
+        """The map of a row; None if the file has none."""
         return PackedMap(self, row) if self._present is None or self._present[row] else None
 
     def value(self, key: Any, row: int) -> Any:
-        """What the row's map has under that key, None for nothing."""
+        """The value of that key in the row's map, None if there is none."""
         found = self._by_key.get(key) or self._of_key(key)
         if found.present is not None and not found.present[row]:
             return None
@@ -78,7 +78,7 @@ class PackedMaps:
         return made
 
     def _of_key(self, key: Any) -> _Values:
-        """Where each row has its value of that key; of a key that is there twice the last one counts."""
+        """Each row's value for that key; for a repeated key the last one counts."""
         if not isinstance(key, int):
             return _Values(np.zeros(self._rows, bool), None)
         found = _Values(np.zeros(self._rows, bool), None)
@@ -92,7 +92,7 @@ class PackedMaps:
 
 
 class PackedMap(Mapping[int, Any]):
-    """One row's map, read-only. Equal to the dict it stands for; pickled and copied as one."""
+    """One row's map, read-only. Equal to the corresponding dict; pickled and copied as a dict."""
 
     __slots__ = ("_maps", "_row")
 
@@ -157,7 +157,7 @@ def _pairs(walk: Walk, rows: int, at_rows: Positions, keys: Column, values: Colu
 
 
 def _spread(part: Positions, at_rows: Positions, rows: int) -> Positions:
-    """Values of some rows at their places among all."""
+    """Values of some rows at their positions among all rows."""
     if len(at_rows) == rows:
         return part
     full = np.zeros(rows, np.int64)
@@ -181,7 +181,7 @@ def _merge(into: _Values, pairs: _Pairs, key: int) -> None:
 
 
 def _chosen(hits: npt.NDArray[np.bool_], new: Any, old: Any, rows: int) -> Any:
-    """``new`` where it is a hit, else ``old``."""
+    """``new`` where ``hits`` is true, else ``old``."""
     if isinstance(new, list):
         return [n if hit else o for hit, n, o in zip(hits.tolist(), new, old or [None] * rows, strict=True)]
     return np.where(hits, np.asarray(new), 0 if old is None else np.asarray(old)).data

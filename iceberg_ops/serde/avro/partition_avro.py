@@ -1,8 +1,8 @@
-"""Partition tuples in manifests: the Avro type of each field, and values to and from it.
+"""Partition tuples in manifests: the Avro type of each field, and the conversion of values.
 
-The struct's type comes from the partition spec; its field ids are the spec's (PART-16). Names that Avro forbids are sanitized the
-way the reference implementation does (MANIFEST-62) and readers go by id. Reading is lenient in width: a value written before its
-column was promoted comes out as a value of today's type.
+The struct's type comes from the partition spec; its field ids are the spec's (PART-16). Names that are invalid in Avro are
+sanitized as in the reference implementation (MANIFEST-62); readers use ids. Reading accepts narrower types: a value written before
+its column was promoted is converted to the current type.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _READS: Mapping[str, frozenset[str]] = {
 
 
 def minimal_width(precision: int) -> int:
-    """Bytes that any decimal of that precision fits into (the table under TYPE-07)."""
+    """Bytes that can hold any decimal of that precision (the table under TYPE-07)."""
     width = 1
     while 2 ** (8 * width - 1) < 10**precision:
         width += 1
@@ -100,7 +100,7 @@ def _avro_type(type_: IcebergType) -> Any:
 
 
 def partition_encoder(partition_type: StructType) -> Encode:
-    """Partition tuple -> Avro bytes. A value that does not fit its type raises what the encoding raises."""
+    """Partition tuple -> Avro bytes. A value that does not fit its type raises the error of the encoding."""
     encoders = [_value_encoder(f.type) for f in partition_type.fields]
 
     def encode(partition: tuple[Any, ...]) -> bytes:
@@ -122,7 +122,7 @@ def _value_encoder(type_: IcebergType) -> Encode:
 
 
 def partition_converter(type_: IcebergType, leaf: Leaf, name: str) -> Convert | None:
-    """How a decoded Avro value becomes a canonical value of ``type_``; None where it already is one. Raises CorruptTableError."""
+    """Converts a decoded Avro value to a canonical value of ``type_``; None if it already is one. Raises CorruptTableError."""
     kind = type_.name if isinstance(type_, PrimitiveType) else ""
     if leaf.base == "null" or kind not in _READS:
         return None
@@ -143,7 +143,7 @@ def partition_converter(type_: IcebergType, leaf: Leaf, name: str) -> Convert | 
 
 
 def _ticks_per_written(kind: str, logical: str | None) -> int:
-    """Ticks of today's type in one tick of the type the value was written as."""
+    """Ticks of the current type in one tick of the type in which the value was written."""
     nanos = kind.endswith("_ns")
     if not kind.startswith("time"):
         return 1

@@ -1,6 +1,6 @@
-"""What must change in a table's properties together with its schema (Java: SchemaUpdate.commit).
+"""The table properties that must change together with the schema (Java: SchemaUpdate.commit).
 
-The name mapping keeps in step, and properties of single columns follow a renamed column and go with a dropped one.
+The name mapping is updated, and properties of single columns follow a renamed column and are removed with a dropped one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ COLUMN_PREFIXES = (METRICS_COLUMN_PREFIX, PARQUET_BLOOM_FILTER_PREFIX, PARQUET_B
 
 
 def schema_followers(metadata: TableMetadata, schema: Schema) -> tuple[TableUpdate, ...]:
-    """The updates to commit beside ``schema`` becoming current; none where nothing follows it. Raises CorruptTableError for a
+    """The updates to commit when ``schema`` becomes current; empty if no property follows it. Raises CorruptTableError for a
     name mapping that cannot be read."""
     updates: dict[str, str] = {}
     removals: list[str] = []

@@ -1,4 +1,4 @@
-"""Many objects of one slotted class at once, from columns of their values."""
+"""Creates many objects of one slotted class at once, from columns of their values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def made_from_columns(kind: type[T], rows: int, columns: Mapping[str, Iterable[Any]]) -> list[T]:
-    """Objects of a slotted class from columns. Slots are set directly and a column at a time, which keeps the loop out of Python: a
+    """Objects of a slotted class from columns. Slots are set directly, one column at a time, which avoids a loop in Python: a
     frozen dataclass's own ``__init__`` takes ten times as long."""
     made = list(map(kind.__new__, repeat(kind, rows)))
     for name, values in columns.items():

@@ -1,6 +1,6 @@
-"""Everything that Iceberg writes as JSON: table metadata, schemas, specs, snapshots, updates, single values (spec: Appendix C).
+"""All JSON of Iceberg: table metadata, schemas, specs, snapshots, updates, single values (spec: Appendix C).
 
-Fields that are not known survive a rewrite.
+Unknown fields survive a rewrite.
 
     metadata = metadata_from_json(data, name)
 """

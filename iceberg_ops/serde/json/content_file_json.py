@@ -1,7 +1,7 @@
-"""Data and delete files <-> JSON values, to ship them to another process.
+"""Data and delete files <-> JSON values, to send them to another process.
 
 This is the package's own form, not the REST one: it keeps every canonical value (spec.types) exactly without needing its type.
-Counts are objects keyed by field id as text, binary values base64. Partition values that JSON has no form for carry a tag:
+Counts are objects keyed by field id as text, binary values base64. Partition values without a JSON form carry a tag:
 ``{"float": hex}``, ``{"decimal": text}``, ``{"bytes": base64}``, ``{"uuid": text}``.
 """
 
@@ -24,7 +24,7 @@ _ARRAYS = ("split_offsets", "equality_ids")
 
 
 def data_file_to_dict(f: DataFile) -> dict[str, Any]:
-    """JSON values of a file; what is None or empty is left out."""
+    """JSON values of a file; None and empty values are left out."""
     found: dict[str, Any] = {
         "content": int(f.content),
         "file_path": f.file_path,
@@ -74,17 +74,17 @@ def data_file_from_dict(d: Mapping[str, Any]) -> DataFile:
 
 
 def partition_to_json(partition: Iterable[Any]) -> list[Any]:
-    """A partition tuple as a JSON array. Raises DataError for a value that is no canonical primitive."""
+    """A partition tuple as a JSON array. Raises DataError for a value that is not a canonical primitive."""
     return [value_to_json(v) for v in partition]
 
 
 def partition_from_json(values: Iterable[Any]) -> tuple[Any, ...]:
-    """The tuple that ``partition_to_json`` wrote. Raises ValueError or KeyError for another shape."""
+    """The tuple that ``partition_to_json`` wrote. Raises ValueError or KeyError for other JSON."""
     return tuple(value_from_json(v) for v in values)
 
 
 def value_to_json(value: Any) -> Any:
-    """A canonical primitive value as JSON, tagged where JSON has no exact form. Raises DataError for anything else."""
+    """A canonical primitive value as JSON, tagged if JSON has no exact form. Raises DataError for anything else."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -99,7 +99,7 @@ def value_to_json(value: Any) -> Any:
 
 
 def value_from_json(value: Any) -> Any:
-    """The value that ``value_to_json`` wrote. Raises ValueError or KeyError for another shape."""
+    """The value that ``value_to_json`` wrote. Raises ValueError or KeyError for other JSON."""
     if not isinstance(value, dict):
         return value
     ((tag, text),) = value.items()

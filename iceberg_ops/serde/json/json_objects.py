@@ -1,7 +1,7 @@
-"""Typed access to parsed JSON objects, and what is left of them.
+"""Typed access to parsed JSON objects, and to their unknown keys.
 
-Every reader of the format's JSON goes through ``JsonObject``: a missing key or a value of another kind raises CorruptTableError
-that names the object, the key and the rule, and ``extra()`` hands back the keys nobody asked for, so that they survive a rewrite.
+Every reader of the format's JSON uses ``JsonObject``: a missing key or a value of another kind raises CorruptTableError
+that names the object, the key and the rule, and ``extra()`` returns the keys that were not read, so that they survive a rewrite.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def parse_json(data: bytes | str, what: str) -> Any:
 
 
 def as_long(value: Any, what: str) -> int:
-    """A 64-bit whole number. Raises CorruptTableError."""
+    """A 64-bit integer. Raises CorruptTableError."""
     if isinstance(value, bool) or not isinstance(value, int) or not _LONG_MIN <= value <= _LONG_MAX:
         raise CorruptTableError(f"{what} is {_show(value)}: must be a 64-bit whole number")
     return value
 
 
 def as_int(value: Any, what: str) -> int:
-    """A 32-bit whole number. Raises CorruptTableError."""
+    """A 32-bit integer. Raises CorruptTableError."""
     if isinstance(value, bool) or not isinstance(value, int) or not _INT_MIN <= value <= _INT_MAX:
         raise CorruptTableError(f"{what} is {_show(value)}: must be a 32-bit whole number")
     return value
@@ -93,11 +93,11 @@ class JsonObject:
         self.what = what
 
     def has(self, key: str) -> bool:
-        """Whether the key is there with a value other than null."""
+        """Whether the key has a value other than null."""
         return self._value.get(key) is not None
 
     def drop(self, *keys: str) -> None:
-        """Leave these keys out of ``extra``: they are known and said elsewhere."""
+        """Leave these keys out of ``extra``: they are known and stored elsewhere."""
         self._read.update(keys)
 
     def get(self, key: str, read: Callable[[Any, str], T]) -> T:
@@ -120,12 +120,12 @@ class JsonObject:
         return tuple(read(item) for item in self.maybe(key, as_list) or ())
 
     def extra(self) -> dict[str, Any]:
-        """The keys nobody asked for."""
+        """The keys that were not read."""
         return {key: value for key, value in self._value.items() if key not in self._read}
 
 
 def without_none(extra: Mapping[str, Any], **values: Any) -> dict[str, Any]:
-    """A JSON object of ``values`` (underscores become dashes, None is left out) and then ``extra``."""
+    """A JSON object of ``values`` (underscores become dashes, None is left out) followed by ``extra``."""
     found = {key.replace("_", "-"): value for key, value in values.items() if value is not None}
     for key, value in extra.items():
         found.setdefault(key, value)

@@ -1,8 +1,8 @@
 """Table metadata files: JSON of format versions 1, 2 and 3 <-> TableMetadata (spec: "Table Metadata", Appendix C).
 
-Reading is as lenient as the spec allows and refuses what cannot be a table: an unknown format version, a current schema, spec,
-order or snapshot that is not there, refs that disagree with ``current-snapshot-id``. Unknown keys are kept at every level. v1 is
-read in its oldest form (``schema`` and ``partition-spec`` only) and written with both old and new keys.
+Reading accepts everything that the spec allows and refuses invalid tables: an unknown format version, a missing current schema,
+spec, order or snapshot, refs that disagree with ``current-snapshot-id``. Unknown keys are kept at every level. v1 is
+read in its oldest form (only ``schema`` and ``partition-spec``) and written with both old and new keys.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMeta
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MAX_METADATA_BYTES = 1 << 30
-"""A metadata file that unpacks to more is refused: 1 GiB is some millions of snapshots."""
+"""A metadata file that decompresses to more is refused: 1 GiB is some millions of snapshots."""
 
 
 def metadata_from_json(data: bytes, name: str) -> TableMetadata:
     """Table metadata from a metadata file's bytes, gzip and zstd detected by their magic; ``name`` is for messages.
 
-    Raises CorruptTableError for what breaks the spec, UnsupportedError for a format version that this package does not know.
+    Raises CorruptTableError for metadata that breaks the spec, UnsupportedError for an unknown format version.
     """
     try:
         return metadata_from_dict(parse_json(_unpacked(data), "the document"))
@@ -61,7 +61,7 @@ def metadata_from_json(data: bytes, name: str) -> TableMetadata:
 
 
 class MetadataHead(msgspec.Struct, rename="kebab", frozen=True):
-    """What tells metadata files of one place apart. ``table_uuid`` is as it is written; empty where a v1 file has none."""
+    """The fields that distinguish metadata files in one place. ``table_uuid`` is as written; empty if a v1 file has none."""
 
     table_uuid: str = ""
     last_updated_ms: int = 0
@@ -76,14 +76,14 @@ def metadata_head_from_json(data: bytes, name: str) -> MetadataHead:
 
 
 class _Marks(msgspec.Struct, rename="kebab"):
-    """What every version of the format requires, and few other documents have."""
+    """The fields that every version of the format requires, and few other documents have."""
 
     format_version: int
     location: str
 
 
 def is_metadata(data: bytes) -> bool:
-    """Whether a file of these bytes is a table's metadata, plain or compressed, as far as its required fields tell."""
+    """Whether these bytes are a table's metadata, plain or compressed, as far as the required fields show."""
     try:
         msgspec.json.decode(_unpacked(data), type=_Marks)
     except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -122,8 +122,8 @@ def _unzstd(data: bytes) -> bytes:
 
 
 def metadata_to_json(metadata: TableMetadata, *, compress: bool = False) -> bytes:
-    """The metadata file's bytes in the form of its format version, gzipped where ``compress``. Raises BadInputError, which names
-    the place, for text that is no Unicode: nothing is written then."""
+    """The metadata file's bytes in the form of its format version, gzipped if ``compress``. Raises BadInputError, which names
+    the place, for text that is not valid Unicode: then nothing is written."""
     found = metadata_to_dict(metadata)
     try:
         data = msgspec.json.encode(found)
@@ -134,7 +134,7 @@ def metadata_to_json(metadata: TableMetadata, *, compress: bool = False) -> byte
 
 
 def _not_unicode(value: Any, *above: str) -> Iterator[tuple[str, ...]]:
-    """Where a JSON value has text that UTF-8 cannot write."""
+    """Where a JSON value contains text that UTF-8 cannot encode."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -200,8 +200,8 @@ def _skip(found: JsonObject, key: str, value: Any) -> Any:
 
 
 def _next_row_id(found: JsonObject, snapshots: tuple[Snapshot, ...]) -> int:
-    """Required in v3; a writer that left it out (DuckDB did) has numbered no row beyond what its snapshots say. One below that is
-    not believed: the next commit would give ids that rows have."""
+    """Required in v3. A writer that omitted it (DuckDB did) has assigned no row ids beyond those of its snapshots. A lower number
+    than that is ignored: the next commit would assign ids that rows already have."""
     given = (s.first_row_id + (s.added_rows or 0) for s in snapshots if s.first_row_id is not None)
     return max(found.maybe("next-row-id", as_long) or 0, *given, 0)
 
@@ -267,7 +267,7 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 
 
 def _validate(metadata: TableMetadata) -> None:
-    """What Java's TableMetadata refuses to hold."""
+    """The checks of Java's TableMetadata."""
     current, known = metadata.current_snapshot_id, metadata.snapshots_by_id
     if current is not None and current not in known:
         raise CorruptTableError(f"current-snapshot-id {current} is not in snapshots")

@@ -16,7 +16,7 @@ from iceberg_ops.spec.updates import SetProperties
 
 
 def name_mapping_from_json(data: bytes | str) -> NameMapping:
-    """Raises CorruptTableError, also where one name stands for two fields at one level."""
+    """Raises CorruptTableError, also if one name stands for two fields at one level."""
     return name_mapping_from_list(parse_json(data, "name mapping"))
 
 
@@ -59,13 +59,13 @@ def name_mapping_to_json(mapping: NameMapping) -> str:
 
 
 def name_mapping_of(metadata: TableMetadata) -> NameMapping | None:
-    """The table's mapping, None where it has none. Raises CorruptTableError."""
+    """The table's mapping; None if it has none. Raises CorruptTableError."""
     text = NAME_MAPPING.maybe(metadata.properties)
     return None if text is None else name_mapping_from_json(text)
 
 
 def name_mapping_update(metadata: TableMetadata, schema: Schema) -> SetProperties | None:
-    """What to commit with a new schema so that the table's mapping keeps in step; None where there is nothing to do."""
+    """The update of the table's mapping to commit with a new schema; None if nothing changes."""
     mapping = name_mapping_of(metadata)
     if mapping is None:
         return None

@@ -1,6 +1,6 @@
-"""Decompressed bytes that stay in memory a while: whoever has just planned often asks for statistics next.
+"""Keeps decompressed bytes in memory for a while: statistics are often read soon after planning.
 
-The bytes are their owners' (an attribute that they drop when told to); here is only how many stay. Bounded for the process.
+The owners hold the bytes (in an attribute that they clear on request); this module limits how many stay in the process.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ MOST_OWNERS = 64
 
 class Owner(Protocol):
     def drop(self) -> None:
-        """Let go of the bytes."""
+        """Release the bytes."""
 
 
 class OpenBytes:
-    """The owners that opened last, up to ``budget_bytes`` and ``most_owners``; older ones are told to drop. Safe to use from
-    several threads. An owner is not kept alive by being here."""
+    """The last owners that were opened, up to ``budget_bytes`` and ``most_owners``; older ones must release their bytes. Safe to
+    use from several threads. This object does not keep an owner alive."""
 
     def __init__(self, budget_bytes: int = BUDGET_BYTES, most_owners: int = MOST_OWNERS) -> None:
         self._budget, self._most = budget_bytes, most_owners
@@ -29,7 +29,7 @@ class OpenBytes:
         self._open: deque[tuple[int, weakref.ref[Owner]]] = deque()
 
     def add(self, owner: Owner, size: int) -> None:
-        """``owner`` holds ``size`` bytes that it could do without."""
+        """``owner`` holds ``size`` bytes that it can release."""
         with self._lock:
             self._open.append((size, weakref.ref(owner)))
             kept = sum(s for s, _ in self._open)

@@ -1,7 +1,7 @@
 """Partition specs <-> JSON (spec: Appendix C, "Partition Specs").
 
-v1 writers may leave ``field-id`` out: ids are then 1000, 1001, ... by position within each spec. A field of one source writes
-``source-id``, of several ``source-ids``.
+v1 writers may omit ``field-id``: ids are then 1000, 1001, ... by position within each spec. A field with one source has
+``source-id``, with several ``source-ids``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def sources_to_dict(source_ids: tuple[int, ...]) -> dict[str, Any]:
 
 
 def sources_from_dict(found: JsonObject) -> tuple[int, ...]:
-    """The source ids of a partition or sort field. Raises CorruptTableError where it names none."""
+    """The source ids of a partition or sort field. Raises CorruptTableError if it names none."""
     if found.has("source-ids"):
         found.drop("source-id")
         ids = tuple(as_int(v, f"{found.what}.source-ids") for v in found.get("source-ids", as_list))
@@ -31,7 +31,7 @@ def sources_from_dict(found: JsonObject) -> tuple[int, ...]:
 
 
 def spec_fields_to_list(spec: PartitionSpec) -> list[dict[str, Any]]:
-    """The fields alone, as manifests and v1 metadata hold them."""
+    """Only the fields, as stored in manifests and v1 metadata."""
     return [
         {"name": f.name, "transform": str(f.transform), **sources_to_dict(f.source_ids), "field-id": f.field_id, **f.extra}
         for f in spec.fields
@@ -44,7 +44,7 @@ def spec_to_dict(spec: PartitionSpec) -> dict[str, Any]:
 
 
 def spec_fields_from_list(value: Any, what: str = "partition spec") -> tuple[PartitionField, ...]:
-    """Fields from a JSON array. Raises CorruptTableError, also where only some fields have an id."""
+    """Fields from a JSON array. Raises CorruptTableError, also if only some fields have an id."""
     items = [JsonObject(item, f"a field of {what}") for item in as_list(value, what)]
     with_id = sum(item.has("field-id") for item in items)
     if 0 < with_id < len(items):

@@ -59,7 +59,7 @@ def _field_to_dict(f: NestedField) -> dict[str, Any]:
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
-    """The schema's JSON object, ``schema-id`` included; ``identifier-field-ids`` where there are any."""
+    """The schema's JSON object, with ``schema-id``; with ``identifier-field-ids`` if there are any."""
     found: dict[str, Any] = {"type": "struct", "schema-id": schema.schema_id}
     if schema.identifier_field_ids:
         found["identifier-field-ids"] = list(schema.identifier_field_ids)

@@ -1,8 +1,8 @@
 """Canonical values <-> JSON single values (spec: Appendix D, "JSON single-value serialization").
 
-Used for default values and expression literals. NaN and the infinities, for which JSON has no form, are the strings ``NaN``,
-``Infinity`` and ``-Infinity``. Geometries and geographies are written as well-known text and not read back: nothing that is read
-(a default, a literal) may hold one.
+Used for default values and expression literals. NaN and the infinities, which JSON cannot represent, are the strings ``NaN``,
+``Infinity`` and ``-Infinity``. Geometries and geographies are written as well-known text and never read back: no default or literal
+may contain one.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _float_to_json(value: float) -> float | str:
 
 
 def decimal_text(value: Decimal) -> str:
-    """All digits of the scale and no exponent, as other readers want it (``0.00000000``, never ``0E-8``); a negative scale is told
-    by its exponent (``2E+20``)."""
+    """All digits of the scale and no exponent, as other readers expect (``0.00000000``, never ``0E-8``); a negative scale appears
+    as its exponent (``2E+20``)."""
     exponent = value.as_tuple().exponent
     return str(value) if isinstance(exponent, int) and exponent > 0 else f"{value:f}"
 
@@ -72,7 +72,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
 
 def to_json_value(type_: IcebergType, value: Any) -> Any:
     """The JSON form of a canonical value. Raises UnsupportedError for unknown and variant, CorruptTableError for bytes that are
-    no geometry."""
+    not a geometry."""
     if value is None:
         return None
     if isinstance(type_, StructType):
@@ -175,7 +175,7 @@ def _primitive_from_json(type_: IcebergType, value: Any, what: str) -> Any:
 def from_json_value(type_: IcebergType, value: Any, what: str = "value") -> Any:
     """The canonical value; JSON null is None, a struct's absent sub-field too.
 
-    Raises CorruptTableError where the JSON is no value of the type, UnsupportedError for a type without a JSON form.
+    Raises CorruptTableError if the JSON is not a value of the type, UnsupportedError for a type without a JSON form.
     """
     if value is None:
         return None

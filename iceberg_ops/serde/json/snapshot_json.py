@@ -11,7 +11,7 @@ from iceberg_ops.spec.statistics import BlobMetadata, PartitionStatisticsFile, S
 
 
 def snapshot_to_dict(snapshot: Snapshot, format_version: int = 2) -> dict[str, Any]:
-    """The snapshot's JSON object as ``format_version`` writes it: v1 leaves a sequence number of 0 out."""
+    """The snapshot's JSON object in the form of ``format_version``: v1 omits a sequence number of 0."""
     return without_none(
         snapshot.extra,
         sequence_number=snapshot.sequence_number if format_version > 1 or snapshot.sequence_number else None,

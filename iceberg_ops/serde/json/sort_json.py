@@ -1,6 +1,6 @@
 """Sort orders <-> JSON (spec: Appendix C, "Sort Orders").
 
-Directions and null orders are read without regard to case, as Java does; a field without a transform (the spec of 2021) is
+Directions and null orders are read ignoring case, as in Java; a field without a transform (the spec of 2021) is
 sorted by identity.
 """
 

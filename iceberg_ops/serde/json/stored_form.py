@@ -1,8 +1,8 @@
-"""Whether table metadata can be stored: written, read again, and written again with the same bytes.
+"""Checks that table metadata can be stored: writing, reading and writing again gives the same bytes.
 
 Every commit is checked before it is tried, because metadata that cannot be written would end as an unknown outcome, and metadata
-that cannot be read would end the table. Only what is new in it is written and read: a commit of one snapshot costs the same on a
-table of 10,000 snapshots and 1,000 columns. Parts are known by identity: the metadata builder keeps what it does not change.
+that cannot be read would destroy the table. Only new parts are written and read: a commit of one snapshot costs the same on a
+table of 10,000 snapshots and 1,000 columns. Old parts are recognised by object identity: the metadata builder keeps unchanged ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_can_be_stored(metadata: TableMetadata, before: TableMetadata | None, w
 
 
 def _check_plain(value: Any, where: str) -> None:
-    """Raises TypeError for what JSON has no form of its own for. The encoder would make a text of it (Base64 of bytes)."""
+    """Raises TypeError for a value without a JSON form of its own. The encoder would convert it to text (bytes to Base64)."""
     if isinstance(value, dict):
         for key, part in value.items():
             if not isinstance(key, str):
@@ -52,7 +52,7 @@ def _check_plain(value: Any, where: str) -> None:
 
 
 def _new_parts(metadata: TableMetadata, before: TableMetadata) -> TableMetadata:
-    """``metadata`` without what ``before`` has; a current schema, spec or order that is not new is left empty."""
+    """``metadata`` without the parts of ``before``; a current schema, spec or order that is not new is left empty."""
     snapshots = metadata.snapshots_by_id
     refs = {name: ref for name, ref in metadata.refs.items() if before.refs.get(name) is not ref or name == MAIN_BRANCH}
     new_snapshots = _new(metadata.snapshots, before.snapshots)
@@ -93,7 +93,7 @@ def _with_current(new: tuple[T, ...], id_of: Callable[[T], int], stand_in: T) ->
 
 
 def _difference(written: bytes, again: bytes) -> str:
-    """The first key whose value is read as another."""
+    """The first key whose value changes by reading it."""
     sent, read = msgspec.json.decode(written), msgspec.json.decode(again)
     for key, value in sent.items():
         if read.get(key) != value:

@@ -1,7 +1,7 @@
-"""Table updates and requirements <-> JSON, as the REST catalog specification names them (TableUpdate, TableRequirement).
+"""Table updates and requirements <-> JSON, with the names of the REST catalog specification (TableUpdate, TableRequirement).
 
-Every update and requirement comes back equal. Reading raises CorruptTableError for a malformed object and UnsupportedError for an
-action or requirement that this package does not know. It is the body of a REST catalog's commit (``catalog.rest``).
+Reading a written update or requirement gives an equal one. Reading raises CorruptTableError for a malformed object and
+UnsupportedError for an unknown action or requirement. It is the body of a REST catalog's commit (``catalog.rest``).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Manifests <-> bytes (spec: "Manifests"; requirements MANIFEST-*, SEQ-*, LINEAGE-12/13, UPG-02/03).
 
-Reading takes any format version in a table of any version (GEN-11), finds columns by field id, takes content and spec from the
-manifest list (files of some writers say nothing about themselves) and resolves inheritance: snapshot id, both sequence numbers and
-first row ids. Writing is in ``manifest_encoding``, entry by entry. Where files lie and when they roll is the table floor's.
+Reading accepts any format version in a table of any version (GEN-11), finds columns by field id, takes content and spec from the
+manifest list (some writers do not record them in the file) and resolves inheritance: snapshot id, both sequence numbers and
+first row ids. ``manifest_encoding`` writes, entry by entry. The ``table`` package decides locations and when files roll.
 
-A DELETED entry without a first row id is not numbered: the ids a manifest is given cover its added and existing rows only, and the
+A DELETED entry without a first row id gets none: the ids of a manifest cover only its added and existing rows, and the
 reference implementation skips such entries too.
 """
 
@@ -55,7 +55,7 @@ _ENCRYPTED = b"AGS1"
 
 @dataclass(frozen=True, slots=True)
 class ManifestHeader:
-    """What a manifest says of itself (MANIFEST-03): None or the default where it says nothing."""
+    """A manifest's own metadata (MANIFEST-03): None or the default if a value is not recorded."""
 
     format_version: int
     content: ManifestContent
@@ -78,7 +78,7 @@ def read_manifest_header(data: bytes, path: str) -> ManifestHeader:
 
 
 def read_table_schema(data: bytes, path: str) -> Schema | None:
-    """The schema that the table had when the manifest was written (MANIFEST-03); None where it does not say. Raises
+    """The schema that the table had when the manifest was written (MANIFEST-03); None if it is not recorded. Raises
     CorruptTableError."""
     text = read_header(data, path).get("schema")
     return None if text is None else schema_from_json(text, f"{path}: schema")
@@ -88,7 +88,7 @@ def read_manifest(data: bytes, manifest: ManifestFile, partition_type: StructTyp
     """All entries in file order, inheritance resolved.
 
     ``partition_type`` is the struct type of the spec that the list names for this manifest (``PartitionSpec.partition_type``);
-    partition tuples come out in its field order, None for a field the file does not have. Raises CorruptTableError,
+    partition tuples have its field order, with None for a field that the file does not have. Raises CorruptTableError,
     UnsupportedError (encrypted, unknown codec).
     """
     return entries_in(opened_manifest(data, manifest), manifest, partition_type)
@@ -101,7 +101,7 @@ def opened_manifest(data: bytes, manifest: ManifestFile) -> Container:
 
 
 def entries_in(container: Container, manifest: ManifestFile, partition_type: StructType) -> list[ManifestEntry]:
-    """What ``read_manifest`` gives, of a container that is open already."""
+    """The result of ``read_manifest`` for an open container."""
     name = manifest.manifest_path
     plan = decoding_plan(container, partition_type, name)
     records = decode(container, plan.schema, name)
@@ -110,7 +110,7 @@ def entries_in(container: Container, manifest: ManifestFile, partition_type: Str
 
 
 def read_live_paths(data: bytes, manifest: ManifestFile) -> list[tuple[str, FileContent]]:
-    """Path and content of each live entry, in file order, and nothing else of it: the partition spec need not be known. Raises
+    """Only path and content of each live entry, in file order: the partition spec need not be known. Raises
     CorruptTableError, UnsupportedError."""
     name = manifest.manifest_path
     container = opened_manifest(data, manifest)
@@ -154,8 +154,8 @@ def _number(metadata: Mapping[str, str], key: str, path: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class DecodingPlan:
-    """How to decode one writer's schema: its inlined form (``avro_schema``), fastavro's form of that, and per partition field the
-    record's key and the conversion of its values."""
+    """How to decode one writer's schema: its inlined form (``avro_schema``), fastavro's form of that, and for each partition field
+    the record's key and the conversion of its values."""
 
     node: Any
     schema: Any
@@ -167,7 +167,7 @@ _MOST_PLANS = 256
 
 
 def decoding_plan(container: Container, partition_type: StructType, name: str) -> DecodingPlan:
-    """The plan for a container's schema, kept for the next manifest of the same shape. Raises CorruptTableError."""
+    """The plan for a container's schema, cached for the next manifest with the same schema. Raises CorruptTableError."""
     key = (container.schema_text, partition_type)
     found = _PLANS.get(key)
     if found is None:
@@ -286,7 +286,7 @@ def _within(value: int, limit: int, what: str, name: str) -> int:
 
 
 def file_format(text: str, name: str) -> FileFormat:
-    """The format of that name in any case. Raises CorruptTableError."""
+    """The format with that name, ignoring case. Raises CorruptTableError."""
     try:
         return FileFormat(text.lower())
     except (ValueError, AttributeError):

@@ -1,10 +1,10 @@
 """Manifests as columns: the fast path of planning.
 
-A manifest is decoded into arrays in one go (``avro_columns``, ten times the record decoder's rate), so that a planner can decide on
-whole columns (status, partition values, one field's bounds) and make Python objects for the survivors only. Of statistics only the
-place is known until someone asks for them. ``EntryColumns.entries`` equals what ``manifest_avro.read_manifest`` gives; that module
-is the reference, and whatever this path does not take (few records, an odd schema, paths without a common beginning, damaged bytes)
-is left to it: ``read_columns`` gives None then, and the reference reads the file or says what is wrong with it.
+A manifest is decoded into arrays at once (``avro_columns``, ten times as fast as the record decoder), so that a planner can decide
+on whole columns (status, partition values, one field's bounds) and create Python objects only for the remaining files. Statistics
+are only located until they are used. ``EntryColumns.entries`` equals the result of ``manifest_avro.read_manifest``; that module
+is the reference. For manifests that this path does not support (few records, an unusual schema, paths without a common beginning,
+damaged bytes) ``read_columns`` returns None, and the reference reads the file or reports what is wrong with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FEWEST_RECORDS = 32
 """Below this the record decoder is as fast: columns cost about a millisecond per file."""
 
 RECORDS_WORTH_NUMPY = 2000
-"""The record decoder takes about as long for so many as numpy's import."""
+"""For this many records the record decoder takes about as long as numpy's import."""
 
 _STATUSES = tuple(EntryStatus)
 _CONTENTS = tuple(FileContent)
@@ -62,18 +62,18 @@ _PLAIN = {
 _PARTITION, _FEW = "f102", 20
 _OPEN = OpenBytes()
 _BYTES_PER_ROW = 500
-"""What one entry takes in columns, about: twenty numbers, and its path."""
+"""The approximate memory of one entry in columns: twenty numbers, and its path."""
 
 
 def read_either(data: bytes, manifest: ManifestFile, partition_type: StructType) -> EntryColumns | list[ManifestEntry]:
-    """The manifest as columns, or its entries where the record decoder has to read it. Raises as ``read_manifest`` does."""
+    """The manifest as columns, or its entries if only the record decoder can read it. Raises the errors of ``read_manifest``."""
     container = opened_manifest(data, manifest)
     columns = _columns_in(container, data, manifest, partition_type)
     return entries_in(container, manifest, partition_type) if columns is None else columns
 
 
 def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType) -> EntryColumns | None:
-    """The same; None for entries. Raises as ``read_manifest`` does for a container that cannot be opened."""
+    """The same; None for entries. Raises the errors of ``read_manifest`` for a container that cannot be opened."""
     return _columns_in(opened_manifest(data, manifest), data, manifest, partition_type)
 
 
@@ -92,8 +92,8 @@ _read_without_numpy = [0]
 
 
 def _is_worth_columns(records: int) -> bool:
-    """Whether columns are faster than the record decoder. Where numpy is not there yet, its import has to pay off too: a command
-    that looks at a small table is done without it."""
+    """Whether columns are faster than the record decoder. If numpy is not loaded yet, its import must pay off too: a command
+    on a small table finishes without it."""
     if records < FEWEST_RECORDS or "numpy" in sys.modules:
         return records >= FEWEST_RECORDS
     _read_without_numpy[0] += records
@@ -101,7 +101,7 @@ def _is_worth_columns(records: int) -> bool:
 
 
 class LazyMap(Mapping[int, Any]):
-    """One entry's statistic, made into a dict when it is first looked at. Equal to the dict it stands for."""
+    """One entry's statistic, converted to a dict when it is first used. Equal to that dict."""
 
     __slots__ = ("_place", "_source")
 
@@ -135,8 +135,8 @@ class LazyMap(Mapping[int, Any]):
 class EntryColumns:
     """A manifest's entries as columns, inheritance resolved. Rows are numbered in file order.
 
-    ``status``, ``content``, ``record_count`` and ``file_size_in_bytes`` are numpy arrays; ``packed`` has the statistics that many
-    files were asked for, by DataFile field.
+    ``status``, ``content``, ``record_count`` and ``file_size_in_bytes`` are numpy arrays; ``packed`` has the statistics that were
+    read for many files, by DataFile field.
     """
 
     def __init__(self, records: Records, plan: DecodingPlan, manifest: ManifestFile, data: bytes) -> None:
@@ -178,11 +178,11 @@ class EntryColumns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes the columns take in memory, about, while the statistics are packed."""
+        """The approximate memory of the columns while the statistics are packed."""
         return self._rows * _BYTES_PER_ROW + len(self._data)
 
     def pack(self) -> None:
-        """Let go of the decompressed bytes until a statistic is asked for again; those of the last few manifests stay."""
+        """Release the decompressed bytes until a statistic is used again; those of the last few manifests stay."""
         if self._walk is not None:
             _OPEN.add(self, self._walk.end)
 
@@ -190,18 +190,18 @@ class EntryColumns:
         self._walk = None
 
     def partition_codes(self) -> Any:
-        """One whole number per row (numpy): rows with the same number lie in the same partition."""
+        """One integer per row (numpy): rows with the same number are in the same partition."""
         keys = [f"{_PARTITION}.{key}" for key, _ in self._plan.partition]
         from iceberg_ops.serde.avro.avro_column_values import codes_of
 
         return codes_of([(self._columns[k], self._values.get(k)) for k in keys if k in self._columns], self._rows)
 
     def bounds(self, field_id: int, *, upper: bool) -> tuple[Walk, Column]:
-        """A column's lower or upper bounds (binary single values), and what they are slices of."""
+        """A column's lower or upper bounds (binary single values), and the buffer that they are slices of."""
         return self._statistic("upper_bounds" if upper else "lower_bounds", field_id)
 
     def counts(self, name: str, field_id: int) -> Any:
-        """``value_counts``, ``null_value_counts``, ``nan_value_counts`` or ``column_sizes`` of a column as a numpy array, -1 where
+        """``value_counts``, ``null_value_counts``, ``nan_value_counts`` or ``column_sizes`` of a column as a numpy array, -1 if
         unknown."""
         import numpy
 
@@ -210,7 +210,7 @@ class EntryColumns:
         return numpy.where(found.known(self._rows), values, -1)
 
     def entries(self, rows: Iterable[int] | None = None) -> list[ManifestEntry]:
-        """The entries of these rows (None: all) as Python objects, in the order asked for."""
+        """The entries of these rows (None: all) as Python objects, in the given order."""
         chosen = None if rows is None else list(rows)
         status = self._pick(self.status, chosen)
         snapshot_ids, sequence_numbers, file_sequence_numbers = self.numbers(chosen)
@@ -233,7 +233,7 @@ class EntryColumns:
         return self._numbers("f3", rows), self._numbers("f4", rows)
 
     def _numbers(self, key: str, rows: list[int] | None) -> list[int | None]:
-        """Sequence numbers, inherited where they are left out (SEQ-02, SEQ-04)."""
+        """Sequence numbers, inherited if they are omitted (SEQ-02, SEQ-04)."""
         import numpy
 
         column, inherited = self._columns.get(key), self.manifest.sequence_number
@@ -248,7 +248,7 @@ class EntryColumns:
         return found
 
     def first_row_ids(self, rows: list[int]) -> list[int | None]:
-        """The first row ids of these rows, None where there is none."""
+        """The first row ids of these rows, None if there is none."""
         return [None] * len(rows) if not self._numbers_rows else [self._row_ids()[row] for row in rows]
 
     def paths(self) -> list[str]:
@@ -280,7 +280,7 @@ class EntryColumns:
         return list(self._partitions(rows, len(rows)))
 
     def field(self, name: str, row: int) -> Any:
-        """One field of one entry's data file: what LazyDataFile asks for when it is looked at."""
+        """One field of one entry's data file, for a LazyDataFile on first use."""
         if name == "first_row_id":
             return self.first_row_ids([row])[0]
         key = _MAPS.get(name) or _PLAIN[name]
@@ -292,7 +292,7 @@ class EntryColumns:
         return tuple(self.array(key, row)) if name in _TUPLES else self._list(key, [row])[0]
 
     def _map(self, name: str, row: int) -> Mapping[int, Any] | None:
-        """One row's statistic. Who has looked at a few is taken to look at all: then all are found together."""
+        """One row's statistic. After a few calls all rows are decoded together, because the caller probably reads all."""
         from iceberg_ops.serde.avro.packed_maps import PackedMaps
 
         self._looked_at[name] = looked_at = self._looked_at.get(name, 0) + 1
@@ -314,14 +314,14 @@ class EntryColumns:
         return found
 
     def encoded_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
-        """The bytes of all data files, where this manifest is written as one of that Avro schema would be; else None."""
+        """The bytes of all data files, if this manifest has the layout of that Avro schema; else None."""
         with self._decoding:
             if schema_text not in self._cuts:
                 self._cuts[schema_text] = self.cut_files(schema_text, partition_type)
             return self._cuts[schema_text]
 
     def cut_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
-        """The same, cut again and not kept: for who asks once."""
+        """The same, computed again and not cached: for a single use."""
         name = self.manifest.manifest_path
         wanted = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
         if layout_of(wanted.node) != layout_of(self._plan.node):
@@ -412,7 +412,7 @@ class EntryColumns:
         return zip(*values, strict=True)
 
     def _row_ids(self) -> list[int | None]:
-        """LINEAGE-12: numbering needs every row before, whichever are asked for."""
+        """LINEAGE-12: numbering needs all earlier rows, whichever rows are requested."""
         if self._assigned_row_ids is None:
             found: list[int | None] = []
             first = self.manifest.first_row_id or 0
@@ -426,9 +426,9 @@ class EntryColumns:
 
 
 class LazyDataFile(EncodedFile):
-    """A DataFile of a manifest's columns: path, partition and sizes are there, the rest is fetched when it is first looked at.
+    """A DataFile from a manifest's columns: path, partition and sizes are set, the rest is decoded on first use.
 
-    Equal to the DataFile it stands for; ``dataclasses.replace``, copying and pickling give one that holds all its values.
+    Equal to the corresponding DataFile; ``dataclasses.replace``, copying and pickling give one that holds all its values.
     """
 
     __slots__ = ("row", "source")
@@ -438,7 +438,7 @@ class LazyDataFile(EncodedFile):
             raise AttributeError(name)
         packed = self.source.packed.get(name)
         if packed is not None:
-            # Not kept: a view costs less than the collections that a hundred thousand more living objects bring on.
+            # Not cached: a view costs less than the garbage collections caused by a hundred thousand more live objects.
             return packed.of(self.row)
         value = self.source.field(name, self.row)
         _SET[name](self, value)
@@ -446,7 +446,7 @@ class LazyDataFile(EncodedFile):
 
     @property
     def columns(self) -> EntryColumns | None:
-        """Where the rest is fetched from; None for a copy, which holds everything itself."""
+        """The source of the rest; None for a copy, which holds all values itself."""
         return getattr(self, "source", None)
 
     def encoded_with(self, schema_text: str, partition_type: StructType) -> tuple[EncodedFiles | None, int]:
@@ -482,7 +482,7 @@ def _converted(values: Iterable[Any], convert: Convert | None) -> Iterable[Any]:
 
 
 def _decode(container: Container, plan: DecodingPlan) -> Records | None:
-    """All entries, the data file's fields in the place of the data file; None where they have to be read one by one."""
+    """All entries, with the data file's fields inlined; None if they must be read one by one."""
     try:
         from iceberg_ops.serde.avro.avro_columns import NotTaken, is_taken
         from iceberg_ops.serde.avro.avro_record_starts import read_records

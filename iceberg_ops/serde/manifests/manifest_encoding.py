@@ -1,8 +1,8 @@
-"""Manifest entries to bytes, entry by entry (the writing half of ``manifest_avro``).
+"""Encodes manifest entries one by one (the writing half of ``manifest_avro``).
 
-What is left to inheritance (SEQ-02, LINEAGE-13): an ADDED entry's file sequence number and first row id are never written; its data
-sequence number only where it is older than the commit's (SEQ-06). EXISTING and DELETED entries carry explicit values (SEQ-03).
-Entries are packed into blocks of about 64 kB as they come, so ``size`` is what the file has grown to.
+Inherited values are not written (SEQ-02, LINEAGE-13): an ADDED entry's file sequence number and first row id never; its data
+sequence number only if it is older than the commit's (SEQ-06). EXISTING and DELETED entries carry explicit values (SEQ-03).
+Entries are packed into blocks of about 64 kB when they are added, so ``size`` is the current size of the file.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _FIRST_ROW_ID = 142
 
 
 class EncodedFile(DataFile):
-    """A data file whose bytes in the manifest that it was read from may be had."""
+    """A data file that may still have its bytes in the manifest from which it was read."""
 
     __slots__ = ()
 
     def encoded_with(self, schema_text: str, partition_type: StructType) -> tuple[EncodedFiles | None, int]:
-        """The bytes of all its manifest's files under that Avro schema (None: not to be had), and its place among them."""
+        """The bytes of all files of its manifest with that Avro schema (None: not available), and its index among them."""
         return None, 0
 
     __hash__ = DataFile.__hash__
@@ -57,7 +57,7 @@ class EncodedFile(DataFile):
 
 class ManifestEncoder:
     """Builds one manifest of ``spec``'s files. Raises CorruptTableError for an entry that does not fit it, UnsupportedError for a
-    live one whose partition value has no type any more: it would be lost, and deletes would not find their partition.
+    live one whose partition value has an unknown type: the value would be lost, and deletes would not find their partition.
 
     ``partition_type`` is the spec's struct type; ``compression`` an Avro codec name. ``schema_text`` is the Avro schema in JSON.
     ``snapshot_id`` None: new entries inherit it.
@@ -97,7 +97,7 @@ class ManifestEncoder:
         return sum(self._files)
 
     def add(self, entry: ManifestEntry) -> None:
-        """Append one entry as it is (status, snapshot id, numbers)."""
+        """Append one unchanged entry (status, snapshot id, numbers)."""
         f = entry.data_file
         if (f.content is FileContent.DATA) is not (self.content is ManifestContent.DATA):
             raise CorruptTableError(f"{f.file_path}: {f.content.name} does not go into a manifest of {self.content.name}")
@@ -116,7 +116,7 @@ class ManifestEncoder:
         self.add_encoded((raw,))
 
     def add_encoded(self, records: Iterable[bytes]) -> None:
-        """Append records as they are in bytes. ``count`` and the notes fill the manifest's row."""
+        """Append encoded records. ``count`` and the ``note_`` methods fill the manifest's row."""
         for raw in records:
             self._pending.append(raw)
             self._pending_bytes += len(raw)
@@ -124,16 +124,16 @@ class ManifestEncoder:
                 self.flush()
 
     def count(self, status: EntryStatus, files: int, rows: int) -> None:
-        """Counts of the entries of one status, and of their rows."""
+        """Add the number of entries of one status, and of their rows."""
         self._files[status] += files
         self._rows[status] += rows
 
     def note_sequence_number(self, number: int) -> None:
-        """A live entry has this data sequence number."""
+        """Record the data sequence number of a live entry."""
         self._lowest = number if self._lowest is None else min(self._lowest, number)
 
     def note_partition(self, partition: tuple[Any, ...]) -> None:
-        """An entry is of this partition."""
+        """Record the partition of an entry."""
         if self._keep_all or partition not in self._seen:
             self._seen.add(partition)
             self._partitions.append(partition)
@@ -161,7 +161,7 @@ class ManifestEncoder:
         )
 
     def flush(self) -> None:
-        """Compress what is pending as a block."""
+        """Compress the pending entries as a block."""
         if self._pending:
             packed = pack(self._codec, b"".join(self._pending))
             self._blocks.append((len(self._pending), packed))
@@ -180,7 +180,7 @@ class ManifestEncoder:
         return b"".join((encoded, encode_optional_long(sequence), encode_optional_long(file_sequence)))
 
     def _as_read(self, f: DataFile, status: EntryStatus) -> bytes | None:
-        """The struct data_file out of the manifest that the file was read from, with its first row id as it is now."""
+        """The struct data_file from the manifest from which the file was read, with its current first row id."""
         if not isinstance(f, EncodedFile):
             return None
         files, row = f.encoded_with(self.schema_text, self.partition_type)
@@ -226,7 +226,7 @@ def write_manifest(
     snapshot_id: int,
     compression: str = "deflate",
 ) -> tuple[bytes, ManifestFile]:
-    """One manifest of these entries, whatever its size: its bytes and its row for a manifest list."""
+    """One manifest of these entries, of any size: its bytes and its row for a manifest list."""
     encoder = ManifestEncoder(
         spec=spec,
         schema=schema,

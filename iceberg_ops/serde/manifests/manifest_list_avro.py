@@ -1,7 +1,7 @@
 """Manifest lists <-> bytes (spec: "Manifest Lists"; requirements MLIST-*, LINEAGE-10/11).
 
-Lists of every format version and of writers that record no version or other field names are read alike (GEN-06, GEN-10). Writing
-takes manifests that may not know their sequence number and first row id yet; ``assign_inherited`` gives them both, as each commit
+Lists of every format version, and of writers that record no version or use other field names, are read in the same way (GEN-06,
+GEN-10). Writing accepts manifests without sequence number and first row id; ``assign_inherited`` assigns both, as each commit
 attempt must (MLIST-20).
 """
 
@@ -26,9 +26,9 @@ _CONTENTS = tuple(ManifestContent)
 
 
 def read_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
-    """The rows in file order; ``name`` (the list's location) leads error messages.
+    """The rows in file order; error messages start with ``name`` (the list's location).
 
-    Columns that a version lacks read as: content data, sequence numbers 0 (MLIST-22), counts unknown (None). Raises
+    Columns that a version lacks have these values: content data, sequence numbers 0 (MLIST-22), counts unknown (None). Raises
     CorruptTableError, UnsupportedError (encrypted, unknown codec).
     """
     container, schema = _opened(data, name)
@@ -36,8 +36,8 @@ def read_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
 
 
 class ManifestListReader:
-    """Reads many lists of one table, as ``read_manifest_list`` does each. A row that comes again byte for byte, as rows do from one
-    snapshot's list to the next, is decoded once and is the same object each time. Not for several threads at once."""
+    """Reads many lists of one table, each like ``read_manifest_list``. A row that is repeated byte for byte, as rows are from one
+    snapshot's list to the next, is decoded once and is the same object each time. Not thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[bytes, tuple[bytes, ManifestFile]]] = {}
@@ -68,8 +68,8 @@ _NO_ROW: tuple[bytes, None] = b"", None
 
 
 def _first_text(raw: bytes, at: int) -> bytes:
-    """The text that a row starts with, if the path comes first in it, with its length. Whatever it is, it only tells which known
-    row to compare with: bytes that start like a whole row are that row."""
+    """The text at the start of a row, with its length, if the path is the first column. It is only used to select the known row for
+    comparison: bytes that start with a complete known row are that row."""
     size = raw[at] if at < len(raw) else 0
     if size < 0x80:
         return raw[at : at + 1 + (size >> 1)]
@@ -77,7 +77,7 @@ def _first_text(raw: bytes, at: int) -> bytes:
 
 
 def _opened(data: bytes, name: str) -> tuple[Container, Any]:
-    """The container, and its schema as the decoder wants it."""
+    """The container, and its schema in the decoder's form."""
     refuse_encrypted(data, name)
     container = read_container(data, name)
     schema = _SCHEMAS.get(container.schema_text)
@@ -89,7 +89,7 @@ def _opened(data: bytes, name: str) -> tuple[Container, Any]:
 
 
 _SCHEMAS: dict[str, Any] = {}
-"""Schemas parsed before, by their text: expiry reads hundreds of lists of one writer."""
+"""Schemas parsed before, by their text: expiry reads hundreds of lists from one writer."""
 _MOST_SCHEMAS = 64
 
 
@@ -106,7 +106,7 @@ def _decoder_schema(schema_text: str, name: str) -> Any:
 def assign_inherited(
     manifests: Iterable[ManifestFile], *, sequence_number: int, first_row_id: int | None = None
 ) -> tuple[list[ManifestFile], int | None]:
-    """Manifests as they go into a list: new ones get ``sequence_number``; where ``first_row_id`` is given (v3), data manifests
+    """Manifests in the form for a list: new ones get ``sequence_number``; if ``first_row_id`` is given (v3), data manifests
     without a first row id get one (LINEAGE-10).
 
     Returns them with the next free row id: ``next_row_id - first_row_id`` is the snapshot's ``added-rows`` (LINEAGE-14).
@@ -133,10 +133,10 @@ def write_manifest_list(
     first_row_id: int | None = None,
     compression: str = "deflate",
 ) -> bytes:
-    """A manifest list. Manifests that are not assigned yet are treated as ``assign_inherited`` does.
+    """A manifest list. Manifests without assigned numbers are treated as in ``assign_inherited``.
 
     ``first_row_id`` is the snapshot's (v3 only). ``compression`` is an Avro codec name. Raises CorruptTableError for a
-    manifest that lacks what the format version requires.
+    manifest without a value that the format version requires.
     """
     rows, _ = assign_inherited(
         manifests, sequence_number=sequence_number, first_row_id=first_row_id if format_version >= 3 else None

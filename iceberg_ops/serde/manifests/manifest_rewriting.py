@@ -1,9 +1,9 @@
-"""A manifest written again without some of its files, all entries at once.
+"""Rewrites a manifest without some of its files, all entries at once.
 
-What stays becomes EXISTING, what goes DELETED by the snapshot that writes, what was DELETED before is left out (MANIFEST-50/51).
-Each entry gets a new head (status, snapshot id, sequence numbers and, in format version 3, its first row id); its data file is the
-bytes it was (``manifest_splicing``), and what the manifest list says of all is counted from the columns. No entry becomes a Python
-object. The result equals what ``ManifestEncoder.add`` makes of the same entries, which is also what takes over in any doubt.
+Remaining entries become EXISTING, removed ones DELETED by the writing snapshot, and entries that were DELETED before are left out
+(MANIFEST-50/51). Each entry gets a new head (status, snapshot id, sequence numbers and, in format version 3, its first row id); the
+bytes of its data file are copied (``manifest_splicing``), and the counts for the manifest list come from the columns. No entry
+becomes a Python object. The result equals that of ``ManifestEncoder.add`` for the same entries, which is also used in any doubt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEnt
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The live rows of a manifest, and which of them go (a boolean each)."""
+    """The live rows of a manifest, and which of them are removed (a boolean each)."""
 
     columns: EntryColumns
     live: list[int]
@@ -37,7 +37,7 @@ class Rows:
         return cls(columns, live.tolist(), goes[live].tolist())
 
     def entries(self, snapshot_id: int) -> list[ManifestEntry]:
-        """The entries as snapshot ``snapshot_id`` writes them."""
+        """The entries in the form for snapshot ``snapshot_id``."""
         return [
             replace(e, status=EntryStatus.DELETED, snapshot_id=snapshot_id) if gone else replace(e, status=EntryStatus.EXISTING)
             for e, gone in zip(self.columns.entries(self.live), self.goes, strict=True)
@@ -45,7 +45,7 @@ class Rows:
 
 
 def add_rows(encoder: ManifestEncoder, rows: Rows) -> bool:
-    """Append the rows to a manifest; False where their bytes cannot be had: then nothing was appended."""
+    """Append the rows to a manifest; False if their bytes are not available: then nothing was appended."""
     columns = rows.columns
     if bool((columns.content == int(FileContent.DATA)).all()) is not (encoder.content is ManifestContent.DATA):
         return False
@@ -65,7 +65,7 @@ def add_rows(encoder: ManifestEncoder, rows: Rows) -> bool:
 
 
 def _heads(encoder: ManifestEncoder, rows: Rows) -> list[bytes]:
-    """Few differ: entries mostly come in runs of one commit."""
+    """Few heads differ: entries mostly come in runs of one commit."""
     known: dict[tuple[bool, int | None, int | None, int | None], bytes] = {}
     heads = []
     lowest: set[int] = set()

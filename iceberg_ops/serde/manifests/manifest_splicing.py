@@ -1,12 +1,12 @@
-"""Data files carried from manifest to manifest as the bytes they are.
+"""Copies data files from manifest to manifest as unchanged bytes.
 
-An entry that is written again (EXISTING, DELETED) differs from the one that was read in its first fields and, in format version 3,
-in its first row id; the rest, statistics above all, is most of its bytes. Where the manifest that was read has the layout that is
-written, those bytes are cut out of its blocks and never decoded.
+A rewritten entry (EXISTING, DELETED) differs from the original in its first fields and, in format version 3, in its first row id;
+the rest, mostly statistics, is most of its bytes. If the source manifest has the layout that is written, those bytes are copied
+from its blocks and never decoded.
 
-Where a record starts is not recorded. Its first bytes are known, though: status, snapshot id, sequence numbers and content, in the
-shortest form. They are looked for at every byte; only where they are found exactly as often as there are records, in the records'
-order and each with the record's path behind it, is the block cut there. Any doubt gives None, and the entries are encoded value by
+The start of a record is not recorded. But its first bytes are known: status, snapshot id, sequence numbers and content, in the
+shortest form. They are searched at every byte. The block is cut only if they are found exactly as often as there are records, in
+the records' order and each with the record's path after it. Any doubt gives None, and the entries are encoded value by
 value.
 """
 
@@ -20,10 +20,10 @@ from iceberg_ops.serde.avro.avro_container import Container
 from iceberg_ops.serde.avro.avro_encoding import NULL, SOME, encode_long, encode_text
 
 _PREFIX = 8
-"""How many of a record's first bytes are searched for at all places at once."""
+"""The number of first bytes of a record that are searched at all places at once."""
 
 Layout = Any
-"""What decides on the bytes of a manifest's records: compared for equality only."""
+"""The schema details that determine the bytes of a manifest's records: only compared for equality."""
 
 Head = tuple[int, int | None, int | None, int | None, int]
 """Status, snapshot id, both sequence numbers and content, as written."""
@@ -31,7 +31,7 @@ Head = tuple[int, int | None, int | None, int | None, int]
 
 @dataclass(frozen=True, slots=True)
 class EncodedFiles:
-    """Per record the struct ``data_file`` up to its first row id, and what comes behind that; ``tails`` is None where the layout
+    """For each record the struct ``data_file`` up to its first row id, and the bytes after that; ``tails`` is None if the layout
     has no first row id."""
 
     bodies: Sequence[bytes]
@@ -39,7 +39,7 @@ class EncodedFiles:
 
 
 def layout_of(node: Any) -> Layout:
-    """Of a schema as a ``DecodingPlan`` has it: columns are named after their field ids there."""
+    """The layout of a schema in the form of a ``DecodingPlan``, in which columns are named after their field ids."""
     if isinstance(node, str):
         return node
     if isinstance(node, list):
@@ -55,7 +55,7 @@ def layout_of(node: Any) -> Layout:
 
 
 def cut_bodies(container: Container, heads: Sequence[Head], paths: Sequence[str], *, version: int) -> list[bytes] | None:
-    """Per record its struct ``data_file``; None where it is not certain where the records start."""
+    """For each record its struct ``data_file``; None if it is not certain where the records start."""
     if len(heads) != container.record_count:
         return None
     known = {head: _encoded_head(head, version) for head in set(heads)}
@@ -74,7 +74,7 @@ def cut_bodies(container: Container, heads: Sequence[Head], paths: Sequence[str]
 
 
 def split_tails(bodies: Sequence[bytes], first_row_ids: Sequence[int | None], tails: Sequence[bytes]) -> EncodedFiles | None:
-    """``bodies`` without first row id and tail, which they have to end with; None where one does not."""
+    """``bodies`` without first row id and tail, with which they must end; None if one does not."""
     short = []
     for body, number, tail in zip(bodies, first_row_ids, tails, strict=True):
         end = (NULL if number is None else SOME + encode_long(number)) + tail
@@ -85,13 +85,13 @@ def split_tails(bodies: Sequence[bytes], first_row_ids: Sequence[int | None], ta
 
 
 def encoded_tail(referenced_data_file: str | None, content_offset: int | None, content_size_in_bytes: int | None) -> bytes:
-    """What comes behind the first row id."""
+    """The bytes after the first row id."""
     path = NULL if referenced_data_file is None else SOME + encode_text(referenced_data_file)
     return path + b"".join(NULL if n is None else SOME + encode_long(n) for n in (content_offset, content_size_in_bytes))
 
 
 def _encoded_head(head: Head, version: int) -> tuple[bytes, int]:
-    """The first bytes of a record, and where in them the data file starts."""
+    """The first bytes of a record, and the offset of the data file in them."""
     status, *numbers, content = head
     entry = encode_long(status)
     for number in numbers[: 1 if version == 1 else 3]:
@@ -100,7 +100,7 @@ def _encoded_head(head: Head, version: int) -> tuple[bytes, int]:
 
 
 def _is_cut_by_blocks(starts: Sequence[int], container: Container) -> bool:
-    """Whether each block starts where a record does, and has as many as it says."""
+    """Whether each block starts at the start of a record, and has as many records as it says."""
     at = first = 0
     for count, block in container.blocks:
         if starts[first : first + 1] != [at] if count else block:
@@ -110,8 +110,8 @@ def _is_cut_by_blocks(starts: Sequence[int], container: Container) -> bool:
 
 
 def _occurrences(raw: bytes, wanted: tuple[bytes, ...], expected: int) -> list[int]:
-    """Where any of ``wanted`` is found, overlapping ones too. As many places as expected are not looked at beyond their first
-    bytes: the caller compares them whole."""
+    """Where any of ``wanted`` is found, overlapping matches included. If there are exactly as many places as expected, only their
+    first bytes are compared: the caller compares them completely."""
     import numpy as np  # noqa: PLC0415 - NumPy is loaded for columns only
 
     if not wanted or len(raw) < 2:

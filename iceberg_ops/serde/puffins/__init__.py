@@ -1,4 +1,4 @@
-"""Puffin files and what they hold: deletion vectors and theta sketches (Puffin spec).
+"""Puffin files and their content: deletion vectors and theta sketches (Puffin spec).
 
 footer = read_footer(stream, name)
 """

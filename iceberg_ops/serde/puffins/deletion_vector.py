@@ -1,8 +1,8 @@
 """Deletion vectors: row positions <-> the ``deletion-vector-v1`` blob (spec: Puffin, "deletion-vector-v1 blob type"; DV-06..DV-11).
 
 A blob is: length of magic and vector (4 bytes, big endian), magic ``D1 D3 39 64``, the vector, CRC-32 of magic and vector (4 bytes,
-big endian). The vector is a 64-bit roaring bitmap in portable form, little endian. Where blobs lie and which file they belong to is
-the manifest's to say.
+big endian). The vector is a 64-bit roaring bitmap in portable form, little endian. The manifest records the offset of a blob and
+its data file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def serialize(positions: BitMap64) -> bytes:
 
 
 def deserialize(data: bytes, name: str = "deletion vector") -> BitMap64:
-    """The positions of one whole blob; ``name`` leads error messages. Raises CorruptTableError (length, magic, CRC, structure)."""
+    """The positions of one complete blob; error messages start with ``name``. Raises CorruptTableError (length, magic, CRC,
+    structure)."""
     if len(data) < 20:
         raise CorruptTableError(f"{name}: a deletion vector of {len(data)} bytes is too short")
     (length,) = _ENDS.unpack_from(data)
@@ -47,7 +48,7 @@ def deserialize(data: bytes, name: str = "deletion vector") -> BitMap64:
 
 
 def bitmap_from_portable(vector: bytes, name: str = "deletion vector") -> BitMap64:
-    """The 64-bit roaring bitmap in ``vector``, which must be all of it. Raises CorruptTableError."""
+    """The 64-bit roaring bitmap in ``vector``, without extra bytes. Raises CorruptTableError."""
     if len(vector) < _COUNT.size:
         raise CorruptTableError(f"{name}: roaring bitmap of {len(vector)} bytes is too short")
     (count,) = _COUNT.unpack_from(vector)
@@ -75,7 +76,7 @@ def _word(vector: bytes, position: int, name: str) -> int:
 
 
 def _end_of_bitmap32(vector: bytes, start: int, name: str) -> int:
-    """Walk the containers of one 32-bit bitmap in portable form (cookies 12346 and 12347); returns where it ends."""
+    """Parse the containers of one 32-bit bitmap in portable form (cookies 12346 and 12347); returns where it ends."""
     cookie = _word(vector, start, name)
     position, runs = start + 4, b""
     if cookie & 0xFFFF == 12347:

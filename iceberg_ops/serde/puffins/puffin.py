@@ -20,13 +20,13 @@ THETA_SKETCH = "apache-datasketches-theta-v1"
 _TAIL = 12
 _CODECS = {"zstd": "zstd", "lz4": "lz4"}
 _MOST_INFLATED = 1 << 31
-"""A compressed blob or footer of more bytes than this is refused."""
+"""A compressed blob or footer that decompresses to more bytes than this is refused."""
 _INFLATED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuffinBlob:
-    """One blob as the footer lists it. ``length`` is the stored size in bytes; ``compression_codec`` None, lz4 or zstd."""
+    """One blob in the footer's list. ``length`` is the stored size in bytes; ``compression_codec`` None, lz4 or zstd."""
 
     type: str
     fields: tuple[int, ...]
@@ -40,7 +40,7 @@ class PuffinBlob:
 
 @dataclass(frozen=True, slots=True)
 class PuffinFooter:
-    """``size`` is the whole footer's, in bytes (what statistics files record as ``file-footer-size-in-bytes``)."""
+    """``size`` is that of the complete footer, in bytes (statistics files record it as ``file-footer-size-in-bytes``)."""
 
     blobs: tuple[PuffinBlob, ...]
     properties: Mapping[str, str]
@@ -49,7 +49,7 @@ class PuffinFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobToWrite:
-    """A blob before it has a place. ``data`` is plain; it is compressed when ``compression_codec`` says so."""
+    """A blob that is not yet placed in a file. ``data`` is plain; ``compression_codec`` says how it is compressed."""
 
     type: str
     data: bytes
@@ -61,7 +61,8 @@ class BlobToWrite:
 
 
 def read_footer(stream: BinaryIO, name: str) -> PuffinFooter:
-    """The footer of a whole Puffin file; reads only the file's ends. Raises CorruptTableError, UnsupportedError (unknown flag)."""
+    """The footer of a complete Puffin file; reads only the file's ends. Raises CorruptTableError, UnsupportedError (unknown
+    flag)."""
     end = stream.seek(0, os.SEEK_END)
     if end < 2 * len(MAGIC) + _TAIL:
         raise CorruptTableError(f"{name}: a Puffin file of {end} bytes is too short")
@@ -97,7 +98,7 @@ def read_blob(stream: BinaryIO, blob: PuffinBlob, name: str) -> bytes:
 def write_puffin(
     blobs: Sequence[BlobToWrite], properties: Mapping[str, str] | None = None
 ) -> tuple[bytes, tuple[PuffinBlob, ...], int]:
-    """A Puffin file: its bytes, its blobs with their places, and its footer's size. The footer is not compressed."""
+    """A Puffin file: its bytes, its blobs with their offsets, and its footer's size. The footer is not compressed."""
     parts, placed, position = [MAGIC], [], len(MAGIC)
     for blob in blobs:
         data = blob.data if blob.compression_codec is None else _compress(blob.compression_codec, blob.data)
@@ -190,7 +191,7 @@ def _decompress(codec: str, data: bytes, name: str) -> bytes:
 
     if codec not in _CODECS:
         raise UnsupportedError(f"not supported: {name} with compression {codec!r}, because only lz4 and zstd are known")
-    if not data:  # a codec's output is one frame, also of no bytes; Arrow takes nothing for nothing
+    if not data:  # a codec's output is one frame, even for no bytes; Arrow returns nothing for empty input
         raise CorruptTableError(f"{name}: {codec} data of 0 bytes is no {codec} frame")
     try:
         with pyarrow.input_stream(pyarrow.BufferReader(data), compression=_CODECS[codec]) as stream:

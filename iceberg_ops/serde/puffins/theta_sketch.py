@@ -1,9 +1,9 @@
 """Theta sketches: the number of distinct values of a column in a few kilobytes (Puffin blob apache-datasketches-theta-v1).
 
-A sketch keeps the smallest ``NOMINAL`` of its values' hashes; theta, the next one, says what share of all hashes lies below it, so
-kept / theta estimates how many there are. Written is the compact ordered form of Apache DataSketches (serial version 3, family
-COMPACT) with the default seed, which every theta implementation reads and merges. Values are hashed in Iceberg's binary
-single-value form; Apache's Python library takes no bytes, which is why the dozen lines are here.
+A sketch keeps the smallest ``NOMINAL`` hashes of its values; theta, the next one, is the share of all hashes below it, so
+kept / theta estimates the number of values. The sketch is written in the compact ordered form of Apache DataSketches (serial
+version 3, family COMPACT) with the default seed, which every theta implementation reads and merges. Values are hashed in Iceberg's
+binary single-value form; Apache's Python library does not accept bytes, so the dozen lines are here.
 
 Source: Puffin specification, "apache-datasketches-theta-v1"; DataSketches' PreambleUtil.
 """
@@ -39,7 +39,7 @@ class ThetaSketch:
         self._take(hashes_of_words(words))
 
     def update_bytes(self, values: Iterable[bytes]) -> None:
-        """Values in binary form; an empty one counts for nothing, as in DataSketches."""
+        """Values in binary form; an empty one is ignored, as in DataSketches."""
         self._take(np.fromiter((mmh3.hash64(v, SEED, signed=False)[0] >> 1 for v in values if v), np.uint64))
 
     def _take(self, hashes: Hashes) -> None:
@@ -51,14 +51,14 @@ class ThetaSketch:
         self._hashes = found
 
     def merge(self, other: ThetaSketch) -> None:
-        """Take in what ``other`` saw: the same sketch as if this one had seen it all."""
+        """Add the values of ``other``: the result is the same as if this sketch had received them all."""
         self._theta = min(self._theta, other._theta)
         self._hashes = self._hashes[self._hashes < np.uint64(self._theta)]
         self._take(other._hashes)
 
     @property
     def estimate(self) -> float:
-        """How many distinct values there were: exact up to ``NOMINAL``, afterwards within about 3 % (two standard errors)."""
+        """The number of distinct values: exact up to ``NOMINAL``, above that within about 3 % (two standard errors)."""
         return len(self._hashes) * (_WHOLE / self._theta)
 
     @classmethod

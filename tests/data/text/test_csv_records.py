@@ -1,4 +1,4 @@
-"""CSV text cut into records and fields, compared with Python's own reader where both follow RFC 4180."""
+"""CSV text split into records and fields, compared with Python's own reader in cases where both follow RFC 4180."""
 
 from __future__ import annotations
 

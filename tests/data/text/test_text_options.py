@@ -1,4 +1,4 @@
-"""Reader options: patterns of dates and timestamps, and options that would change what values mean."""
+"""Reader options: patterns of dates and timestamps, and options that would change the meaning of values."""
 
 from __future__ import annotations
 

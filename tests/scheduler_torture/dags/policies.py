@@ -1,4 +1,4 @@
-"""DAGs of the policies that are right as documents; one that is not has a file of its own, whose import error is looked for."""
+"""DAGs of the valid policy documents; an invalid one has its own file, whose import error is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy in which a key is written twice."""
+"""A policy with a duplicate key."""
 
 from __future__ import annotations
 

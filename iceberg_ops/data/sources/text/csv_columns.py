@@ -1,4 +1,4 @@
-"""The columns of a CSV source: what the first records of its files say they are, and where each file has them."""
+"""The columns of a CSV source: their names in the first records of its files, and their positions in each file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def names_by_file(
     heads: Mapping[str, Fields], options: CsvOptions, schema: Schema, source: str, folders: Collection[str] = ()
 ) -> dict[str, list[str]]:
     """The names of each file's columns, from its first record. ``schema``: the table's. ``source``: its paths, for errors.
-    ``folders``: columns whose values are in names of folders.
+    ``folders``: columns whose values are in folder names.
 
-    Raises DataError for a header that does not name each column once, or that names none of the table's where nobody said that
-    there is a header; SchemaError for columns by position that are not as many as the table's."""
-    if not heads:  # no record says which columns there are
+    Raises DataError for a header that does not name each column once, or that names none of the table's columns if no option said
+    that there is a header; SchemaError for columns by position whose number differs from the table's."""
+    if not heads:  # no record shows which columns there are
         return {"": [f.name for f in schema.fields if not f.type.is_nested]}
     if not options.header:
         return dict.fromkeys(heads, _by_position(next(iter(heads.values())), folders, source, schema))
@@ -38,7 +38,7 @@ def names_by_file(
 
 
 def united_names(names: Iterable[Sequence[str]], folders: Collection[str] = ()) -> list[str]:
-    """Each column once, as it is spelled first, without those in names of folders."""
+    """Each column once, in its first spelling, without those in folder names."""
     united: dict[str, str] = {}
     for name in (name for have in names for name in have):
         united.setdefault(name.lower(), name)
@@ -47,7 +47,7 @@ def united_names(names: Iterable[Sequence[str]], folders: Collection[str] = ()) 
 
 
 def united_guesses(found: Iterable[tuple[Sequence[str], Sequence[IcebergType | None]]]) -> dict[str, IcebergType]:
-    """The types to read columns as, by name in lower case, from the names and guesses of each part."""
+    """The types for reading columns, by name in lower case, from the names and guesses of each part."""
     guesses: dict[str, IcebergType | None] = {}
     for names, types in found:
         for name, guess in zip(names, types, strict=True):
@@ -56,7 +56,7 @@ def united_guesses(found: Iterable[tuple[Sequence[str], Sequence[IcebergType | N
 
 
 def shape_of(names: Sequence[str], types: Sequence[IcebergType], have: Sequence[str]) -> CsvShape:
-    """How a file that has the columns ``have`` is read in the columns ``names``."""
+    """How to read a file with the columns ``have`` as the columns ``names``."""
     places = {name.lower(): i for i, name in enumerate(have)}
     return CsvShape(tuple(names), tuple(types), tuple(places.get(name.lower()) for name in names), len(have))
 
@@ -74,7 +74,7 @@ def _header_names(fields: Fields, source: str) -> list[str]:
 
 
 def _by_position(fields: Fields, folders: Collection[str], source: str, schema: Schema) -> list[str]:
-    """The table's columns, with those in names of folders or without them."""
+    """The table's columns, with or without those in folder names."""
     in_folders, names = {name.lower() for name in folders}, [f.name for f in schema.fields]
     beside = [name for name in names if name.lower() not in in_folders]
     if len(fields) == len(names):

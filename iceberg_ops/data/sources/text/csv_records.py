@@ -1,9 +1,9 @@
-"""CSV text cut into records and fields, as RFC 4180 says.
+"""Cuts CSV text into records and fields by the rules of RFC 4180.
 
-A field that begins with a quote ends with it, and a quote inside is doubled (or follows the ``escape`` character, where another one
-is given). A field that does not begin with a quote ends at the separator, and a quote in it is a character like others. A record
-ends at a line break outside quotes: a line feed, a carriage return, or both. What does not follow this cannot be cut: from there on
-nobody knows what belongs to which field.
+A field that begins with a quote ends with one, and a quote inside is doubled (or follows the ``escape`` character, if another one
+is given). A field that does not begin with a quote ends at the separator, and a quote in it is an ordinary character. A record
+ends at a line break outside quotes: a line feed, a carriage return, or both. Text that does not follow this cannot be cut: after
+it, the boundaries of fields are unknown.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _OF_BLANK_LINES = " \t\r\n"
 _LINE_END = re.compile(r"[\r\n]")
 
 Fields = list[str | None]
-"""A record's fields; None for one that stands for NULL."""
+"""A record's fields; None for one that means NULL."""
 
 
 class QuotesDoNotPairError(IcebergOpsError, ValueError):
-    """``text``: the record from where it begins."""
+    """``text``: the record, from its beginning."""
 
     def __init__(self, text: str) -> None:
         super().__init__("quotes do not pair up")
@@ -31,15 +31,15 @@ class QuotesDoNotPairError(IcebergOpsError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CsvForm:
-    """How fields are written. ``quote`` and ``escape`` are one character each, or nothing: no field is quoted. ``comment``: a line
-    that begins with it is no record."""
+    """How fields are written. ``quote`` and ``escape`` are one character each, or empty: no field is quoted. ``comment``: a line
+    that begins with it is not a record."""
 
     separator: str = ","
     quote: str = '"'
     escape: str = '"'
     comment: str = ""
     null: str = ""
-    """Text of a field that stands for NULL; a field with nothing in it, not even quotes, always does."""
+    """Text of a field that means NULL; an empty field without quotes always does."""
     trim_left: bool = False
     trim_right: bool = False
 
@@ -48,11 +48,11 @@ class CsvForm:
 class CsvRecord:
     fields: Fields
     text: str
-    """As the source has it, without the line break."""
+    """The text in the source, without the line break."""
 
 
 class CsvCutter:
-    """Cuts texts of one form."""
+    """Cuts texts in one form."""
 
     def __init__(self, form: CsvForm) -> None:
         self._form = form
@@ -71,8 +71,7 @@ class CsvCutter:
         self._escaped = re.compile(f"{e}([{q}{e}])") if form.escape not in ("", form.quote) else None
 
     def records(self, text: str) -> Iterator[CsvRecord]:
-        """The records of a whole text; lines with nothing in them are none. Raises QuotesDoNotPairError where it comes to what
-        cannot be cut."""
+        """The records of a whole text; empty lines are not records. Raises QuotesDoNotPairError at text that cannot be cut."""
         at, end = 0, len(text)
         while at < end:
             if text[at] in "\r\n":
@@ -96,7 +95,7 @@ class CsvCutter:
                 yield CsvRecord(fields, record)
 
     def fields(self, line: str) -> Fields | None:
-        """The fields of a record on one line; None for a line that is no record. Raises QuotesDoNotPairError."""
+        """The fields of a record on one line; None for a line that is not a record. Raises QuotesDoNotPairError."""
         form = self._form
         if self._is_blank(line) or (form.comment and line.startswith(form.comment)):
             return None

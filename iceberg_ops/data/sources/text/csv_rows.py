@@ -17,14 +17,14 @@ from iceberg_ops.data.sources.text.text_values import WHOLE, TextForms, parse_te
 from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, DecimalType, IcebergType
 
 _LARGE, _WHOLES = DecimalType(19, 0), DecimalType(38, 0)
-"""What is guessed of longs that no double holds, until all values are known (``column_type``), and of longer whole numbers."""
+"""The guesses for longs that no double can hold, until all values are known (``column_type``), and for longer integers."""
 _GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, _WHOLES, DOUBLE, DATE, TIMESTAMPTZ, STRING)
 
 
 @dataclass(frozen=True, slots=True)
 class CsvShape:
-    """The columns to read, and where a file has them: ``places`` are indexes of its fields (None: it does not have the column), of
-    which each record must have ``width``."""
+    """The columns to read, and their positions in a file: ``places`` are indexes of its fields (None: it does not have the column);
+    each record must have ``width`` fields."""
 
     names: tuple[str, ...]
     types: tuple[IcebergType, ...]
@@ -33,8 +33,8 @@ class CsvShape:
 
 
 def first_record(raw: bytes, options: CsvOptions) -> CsvRecord | BadRecord | None:
-    """The first record of the text that ``raw``, a line or a file, holds; None where it holds none. No name of a header stands for
-    NULL. Raises QuotesDoNotPairError."""
+    """The first record of the text in ``raw``, a line or a file; None if there is none. No name of a header means NULL. Raises
+    QuotesDoNotPairError."""
     text = decoded(raw, options.encoding)
     form = replace(options.form, null="") if options.header else options.form
     return text if isinstance(text, BadRecord) else next(CsvCutter(form).records(text), None)
@@ -68,9 +68,9 @@ def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip:
 
 
 def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, skip: frozenset[int]) -> list[IcebergType | None]:
-    """Of each field the first of boolean, int, long, decimal(38, 0), double, date, timestamptz and string that all values are of;
-    None where all are NULL. No guess rounds whole numbers, or takes the time off a midnight. Guesses of parts are united by
-    ``wider_guess``, and ``column_type`` is what the column is read as."""
+    """For each field the first of boolean, int, long, decimal(38, 0), double, date, timestamptz and string that fits all values;
+    None if all are NULL. No guess rounds integers, or drops the time from a midnight. ``wider_guess`` combines the guesses of
+    parts, and ``column_type`` gives the type for reading the column."""
     parsers = [(type_, text_parser(type_, options.forms)) for type_ in _GUESSED]
     found: list[IcebergType | None] = [None] * width
     for _, _, fields in _records(texts, options, skip):
@@ -83,7 +83,7 @@ def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, sk
 
 
 def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | None:
-    """The guess that takes values of both."""
+    """The guess that fits the values of both."""
     if a is None or b is None or a == b:
         return a or b
     numbers = (INT, LONG, _LARGE, _WHOLES, DOUBLE)
@@ -93,7 +93,7 @@ def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | N
 
 
 def column_type(guess: IcebergType | None) -> IcebergType:
-    """The type to read a column of these values as; one without values is text."""
+    """The type for reading a column with these values; a column without values is text."""
     return LONG if guess == _LARGE else guess or STRING
 
 

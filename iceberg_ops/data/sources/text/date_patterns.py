@@ -1,9 +1,9 @@
-"""Patterns of dates and timestamps, as ``dateFormat`` and ``timestampFormat`` give them: Java's DateTimeFormatter, numbers only.
+"""Patterns of dates and timestamps for ``dateFormat`` and ``timestampFormat``: those of Java's DateTimeFormatter, numbers only.
 
 Letters: ``y`` or ``u`` year, ``M`` month, ``d`` day, ``H`` hour (0 to 23), ``m`` minute, ``s`` second, ``S`` fraction, ``X``, ``x``
-or ``Z`` offset, ``V`` zone. As many digits are read as letters are given, and a year of more has a sign; one letter reads all
-digits that are there. Text in single quotes, and every other character that is no letter, stands for itself; brackets enclose what
-may be left out. Nothing is cut: a date's pattern may have a time, which must be midnight.
+or ``Z`` offset, ``V`` zone. As many digits are read as letters are given, and a longer year has a sign; one letter reads all
+following digits. Text in single quotes, and every other character that is not a letter, stands for itself; brackets enclose
+optional parts. Nothing is truncated: a date's pattern may have a time, which must be midnight.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|(.)", re.DOTALL)
 
 
 def date_parser(pattern: str, option: str) -> Callable[[str], int]:
-    """Days from 1970-01-01 of a text of that pattern. The parser raises ValueError; this raises OptionError for a pattern that is
-    not supported."""
+    """Days from 1970-01-01 for a text in that pattern. The parser raises ValueError; this raises OptionError for an unsupported
+    pattern."""
     match = _compiled(pattern, option, ("year", "month", "day"))
 
     def parse(text: str) -> int:
@@ -35,7 +35,7 @@ def date_parser(pattern: str, option: str) -> Callable[[str], int]:
 
 
 def timestamp_parser(pattern: str, option: str) -> Callable[[str], tuple[int, bool]]:
-    """Nanoseconds from the epoch, and whether the text has a zone."""
+    """Nanoseconds since the epoch, and whether the text has a zone."""
     match = _compiled(pattern, option, ("year", "month", "day"))
 
     def parse(text: str) -> tuple[int, bool]:

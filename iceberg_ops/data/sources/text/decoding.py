@@ -1,4 +1,4 @@
-"""Bytes of a source as text."""
+"""Decodes the bytes of a source to text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError
 
 _MARK = "\ufeff"
-"""What some programs put before text, to say that it is UTF-8."""
+"""The byte order mark that some programs put before UTF-8 text."""
 _NOT_ITS_ENCODING = "is not text in the source's encoding"
 _PACKED = {
     b"\xfd7zXZ\0": "xz",
@@ -18,13 +18,13 @@ _PACKED = {
     b"BZh": "bzip2",
     b"(\xb5/\xfd": "zstd",
 }
-"""How files begin that a program has packed, and by what."""
+"""The first bytes of compressed files, and the program that wrote them."""
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
 def decoded(raw: bytes, encoding: str, *, begins: bool = True) -> str | BadRecord:
-    """The text of a line, or of a whole file; a bad record for bytes that the encoding does not have. Where a file ``begins``, a
-    byte order mark is no part of the text."""
+    """The text of a line, or of a whole file; a bad record for bytes that are not valid in the encoding. If a file ``begins``, a
+    byte order mark is not part of the text."""
     mark = _MARK if begins else ""
     try:
         return raw.decode(encoding).removeprefix(mark)
@@ -45,8 +45,8 @@ def without_mark(raw: bytes) -> bytes:
 
 
 def lines_of(raw: bytes, encoding: str) -> list[bytes]:
-    """A whole text cut into lines, which are UTF-8: for encodings in which a line feed is no single byte. Raises NotAValueError for
-    bytes that the encoding does not have."""
+    """A whole text cut into UTF-8 lines, for encodings in which a line feed is not a single byte. Raises NotAValueError for
+    bytes that are not valid in the encoding."""
     text = decoded(raw, encoding)
     if isinstance(text, BadRecord):
         raise NotAValueError(text.reason)

@@ -1,9 +1,9 @@
 """JSON records as typed columns.
 
-A text is an object, which is a record, or an array of objects, which are a record each. Fields are found by name without regard to
-case, at every level; a record with two spellings of one field, both with a value, is a bad one, and so is one with a field that the
-columns to read do not have, unless nothing is in it. A field that is left out is NULL. A bad record of an array takes none of the
-others with it: its text is its own.
+A text is an object, which is a record, or an array of objects, each of which is a record. Fields are found by name, ignoring case,
+at every level. A record with two spellings of one field, both with a value, is a bad one, and so is one with a field that is not
+among the columns to read, unless its value is empty. A missing field is NULL. A bad record in an array does not affect the others:
+it has its own text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _AS_TEXTS: dict[str, frozenset[type]] = {
     ),
     "decimal": frozenset({str, Number}),
 }
-"""Columns whose values, where all are of these, are read as texts: whole columns at once."""
+"""Columns with these types, if all values have one form, are read as texts: whole columns at once."""
 _NO_RECORD = "is neither an object nor an array of objects"
 _BLANKS = " \t\r\n"
 
@@ -76,7 +76,7 @@ def parse(texts: Iterable[bytes], columns: StructType, options: JsonOptions) -> 
 
 
 def _column(type_: IcebergType, values: Sequence[Any], forms: TextForms) -> tuple[pa.Array, dict[int, str]]:
-    """The values of a column in Arrow's form, and by row why one is none of the type."""
+    """The values of a column in Arrow's form, and by row why a value is not of the type."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds and kinds <= _AS_TEXTS.get(_kind(type_), frozenset()):
         return parse_texts(values, type_, forms)
@@ -95,7 +95,7 @@ def _kind(type_: IcebergType) -> str:
 
 
 def occurring(texts: Iterable[bytes], table: StructType, options: JsonOptions, bad: Callable[[BadRecord], None]) -> Occurring:
-    """The fields of all records that can be read; ``bad`` is called with each of the others. ``table``: the columns that are known,
+    """The fields of all readable records; ``bad`` is called with each of the others. ``table``: the known columns,
     as ``source_fields`` takes them."""
     found, maps = Occurring(), maps_in(table)
     for _, _, records in _read(texts, options):
@@ -123,7 +123,7 @@ def _read(texts: Iterable[bytes], options: JsonOptions) -> Iterator[tuple[int, s
 
 
 def _converter(type_: IcebergType, forms: TextForms) -> _Converter:
-    """From what ``read_json`` gives to the canonical value; raises NotAValueError. NULL passes."""
+    """Converts a result of ``read_json`` to the canonical value; raises NotAValueError. NULL passes."""
     inner = _not_null(type_, forms)
     return lambda value: None if value is None else inner(value)
 
@@ -165,7 +165,8 @@ def _struct(type_: StructType, forms: TextForms) -> _Converter:
 
 
 def _placed(record: dict[str, Any], places: Mapping[str, int]) -> list[Any]:
-    """The values of an object's fields in their places (by name in lower case); NULL where it has none. Raises NotAValueError."""
+    """The values of an object's fields at their positions (by name in lower case); NULL for a missing one. Raises
+    NotAValueError."""
     row: list[Any] = [None] * len(places)
     for name, value in record.items():
         place = places.get(name.lower())
@@ -249,7 +250,7 @@ def _of_number(value: Any) -> str:
 
 
 def _of_text(value: Any) -> str:
-    """A number, or the text of one."""
+    """A number, or its text."""
     if not isinstance(value, str):
         raise NotAValueError
     return value
@@ -279,7 +280,7 @@ def _binary(value: Any, type_: IcebergType) -> bytes:
 
 
 def _as_text(value: Any) -> str:
-    """A value as text: a text is itself, everything else the JSON it is written as."""
+    """A value as text: a text is unchanged, any other value becomes its JSON text."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Which fields occur in JSON records, under which names, and of which types they can be.
+"""Finds the fields in JSON records, with their names and possible types.
 
-The types of a table are known; those of what the table does not have are found out of the records.
+The types of the table's columns are known; those of other fields are derived from the records.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from iceberg_ops.spec.types import (
 
 _MOST_DIGITS = 38
 _MOST_LEVELS = 60
-"""Of a type that is found out: neither Arrow nor a table takes many more. Values that lie deeper are text."""
+"""The depth limit of a derived type: neither Arrow nor a table supports many more levels. Deeper values are text."""
 _ANY_KEY = ""
-"""What stands for all keys of a map that the table has."""
+"""Stands for all keys of a map that the table has."""
 _SCALARS: dict[str, IcebergType] = {
     "boolean": BOOLEAN,
     "long": LONG,
@@ -45,15 +45,15 @@ _SCALARS: dict[str, IcebergType] = {
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """Where in values of a type there are maps: in ``fields``, by name in lower case, in the elements of a list or the values of a
-    map (``inner``), or the value ``is_map`` itself."""
+    """Where values of a type contain maps: in ``fields``, by name in lower case, in the elements of a list or the values of a
+    map (``inner``), or the value itself (``is_map``)."""
 
     fields: Mapping[str, Maps] = field(default_factory=dict)
     inner: Maps | None = None
     is_map: bool = False
 
     def below(self, name: str) -> Maps | None:
-        """Those in the value that an object has under ``name``."""
+        """The maps in the value that an object has under ``name``."""
         return self.inner if self.is_map else self.fields.get(name.lower())
 
 
@@ -70,14 +70,14 @@ def maps_in(type_: IcebergType) -> Maps | None:
 
 @dataclass(slots=True)
 class Occurring:
-    """What occurs in one place of the records: kinds of scalars, fields of objects by name, items of arrays."""
+    """The values at one place of the records: kinds of scalars, fields of objects by name, items of arrays."""
 
     kinds: set[str] = field(default_factory=set)
     fields: dict[str, Occurring] | None = None
     element: Occurring | None = None
 
     def add(self, value: Any, maps: Maps | None = None) -> None:
-        """One more value that occurs. Keys of the table's ``maps`` are not kept: there may be as many as there are records."""
+        """Add a value. Keys of the table's ``maps`` are not kept: there may be as many as there are records."""
         if isinstance(value, dict):
             self.fields = {} if self.fields is None else self.fields
             for name, inner in value.items():
@@ -94,7 +94,7 @@ class Occurring:
             self.kinds.add(_kind(value))
 
     def merge(self, other: Occurring) -> None:
-        """What occurs elsewhere."""
+        """Add the values found in another part."""
         self.kinds |= other.kinds
         if other.fields is not None:
             self.fields = {} if self.fields is None else self.fields
@@ -105,7 +105,7 @@ class Occurring:
             self.element.merge(other.element)
 
     def levels(self) -> int:
-        """How deep values lie in it."""
+        """The depth of its values."""
         inside = [*(self.fields or {}).values(), *([] if self.element is None else [self.element])]
         return 1 + max(map(Occurring.levels, inside), default=0)
 
@@ -127,27 +127,27 @@ class Occurring:
 
 
 def records_of(value: Any) -> list[dict[str, Any]] | None:
-    """The records that a JSON value is: an object, or an array of objects; None: it is neither."""
+    """The records in a JSON value: an object, or an array of objects; None: it is neither."""
     if isinstance(value, dict):
         return [value]
     return value if isinstance(value, list) and all(isinstance(item, dict) for item in value) else None
 
 
 def source_fields(found: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
-    """The columns of a source: what occurs in its records under the first of its spellings, of the table's type where the table has
-    it. What the table does not have and is always empty is left out, and so is a field of a struct that does not occur and
-    has a write default. Field ids are the table's, and new ones for the rest."""
+    """The columns of a source: the fields in its records in their first spelling, with the table's type if the table has
+    the field. A field that the table does not have and that is always empty is left out, and so is a missing field of a struct with
+    a write default. Field ids are the table's, and new ones for the others."""
     ids = itertools.count(-1, -1)
     return _fields(found.fields or {}, table, ids, as_text=as_text)
 
 
 def has_nested_keys(type_: IcebergType) -> bool:
-    """Whether a map in it has keys that are no scalars."""
+    """Whether a map in it has keys that are not scalars."""
     return _nested_key(type_) is not None
 
 
 def check_map_keys(f: NestedField) -> None:
-    """Raise UnsupportedError for a column whose maps have keys that no name of a JSON field says."""
+    """Raise UnsupportedError for a column whose map keys cannot be names of JSON fields."""
     if (key := _nested_key(f.type)) is not None:
         raise UnsupportedError(
             f"not supported: column {f.name!r} with a map of {key} keys in a JSON source, because names of fields are text: give "
@@ -177,7 +177,7 @@ def _fields(given: dict[str, Occurring], wanted: StructType, ids: Iterator[int],
 
 
 def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
-    """None: it is always empty, and the table has no such field."""
+    """None: its values are always empty, and the table has no such field."""
     if isinstance(wanted, StructType):
         fields = _fields(found.fields or {}, wanted, ids, as_text=as_text)
         there = {f.name.lower() for f in fields}
@@ -197,7 +197,7 @@ def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, a
 
 
 def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
-    """One type for values that the table has no type for; text where they have none in common."""
+    """One type for values without a type in the table; text if they have no common type."""
     shapes = (bool(found.kinds), found.fields is not None, found.element is not None)
     if sum(shapes) > 1:
         return STRING

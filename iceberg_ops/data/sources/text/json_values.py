@@ -1,7 +1,7 @@
-"""JSON text as Python values, without losing anything: numbers keep their digits, and a name that is there twice is an error.
+"""JSON text as Python values, without loss: numbers keep their digits, and a repeated name is an error.
 
-Besides JSON (RFC 8259): texts in single quotes, and the numbers ``NaN``, ``Infinity``, ``INF`` and these with a sign. An object is
-a ``dict``, a number a ``Number``."""
+In addition to JSON (RFC 8259): texts in single quotes, and the numbers ``NaN``, ``Infinity``, ``INF``, also with a sign. An object
+is a ``dict``, a number a ``Number``."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _INNER = re.compile(r"\\'|\"|\\.", re.DOTALL)
 
 _TOO_DEEP = "values lie too deep in each other"
 _MOST_LEVELS = 200
-"""Of objects and arrays inside each other: Python would have no room on its stack for many more."""
+"""The most nested objects and arrays: Python's stack has no room for many more."""
 
 
 class Number(str):
-    """A number as its text has it."""
+    """A number in its original text."""
 
     __slots__ = ()
 
 
 def read_json(text: str) -> Any:
-    """Raises NotAValueError, whose message is the reason, for text that is no JSON, or has a name twice in one object, or half of a
-    surrogate pair, or values that lie more than 200 levels deep."""
+    """Raises NotAValueError, whose message is the reason, for text that is not JSON, or has a repeated name in one object, or half
+    of a surrogate pair, or values more than 200 levels deep."""
     try:
         found = _loaded(text)
     except _NameTwice as e:
@@ -93,7 +93,7 @@ def _loaded(text: str) -> Any:
 
 
 def _in_double_quotes(text: str) -> str:
-    """The same with every text in double quotes, and infinity in the one form that Python reads."""
+    """The same with every text in double quotes, and infinity in the only form that Python reads."""
 
     def piece(match: re.Match[str]) -> str:
         if match[1] is not None:

@@ -1,4 +1,4 @@
-"""What reading text gives."""
+"""The result of reading text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that is no row. ``text``: the record as its source has it, with U+FFFD for bytes that are not in the encoding."""
+    """A record that cannot become a row. ``text``: the record in the source, with U+FFFD for bytes that are not in the encoding."""
 
     reason: str
     text: str
@@ -21,9 +21,9 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows in the order of their records: one array a column, in the canonical Arrow form of its type; and the rows that are bad
-    records, which are NULL in every column. ``lines``: of each row the index of the text it comes from. ``text_of``: a row's record
-    as the source has it."""
+    """Rows in the order of their records: one array per column, in the canonical Arrow form of its type; and the rows of bad
+    records, which are NULL in every column. ``lines``: for each row the index of its text. ``text_of``: a row's record
+    in the source."""
 
     columns: Sequence[pa.Array]
     bad: Mapping[int, BadRecord]
@@ -32,7 +32,7 @@ class Parsed:
 
 
 class NotAValueError(ValueError):
-    """Text that is no value of its column's type."""
+    """Text that is not a value of its column's type."""
 
 
 def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) -> list[pa.Array]:
@@ -45,5 +45,5 @@ def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) 
 
 
 def shown(text: str) -> str:
-    """A text as a reason shows it."""
+    """A text in the form that reasons use."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

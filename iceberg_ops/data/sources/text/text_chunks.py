@@ -1,6 +1,6 @@
-"""Lines of one file, or a file as a whole, in their order: what whoever reads text hands to the parsers.
+"""Lines of one file, or a whole file, in order: the input of the parsers.
 
-Lines are cut by whoever reads the file where single bytes end them (``cut_by_bytes``); else the whole text is.
+If single bytes end lines, the code that reads the file cuts them (``cut_by_bytes``); else the whole text is cut.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ O = TypeVar("O", bound=TextOptions)  # noqa: E741 - options
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Lines of ``file`` (with ``multi_line`` the whole of it), in their order. ``begins``: the first one is where the file begins.
-    ``line``: its number, from 1; None where it is not known. ``folders``: for each column whose values are in names of folders,
+    """Lines of ``file`` (with ``multi_line`` the whole file), in order. ``begins``: the first one is at the beginning of the file.
+    ``line``: its number, from 1; None if it is not known. ``folders``: for each column whose values are in folder names,
     its text for each line."""
 
     file: str
@@ -37,12 +37,12 @@ class Chunk:
 
 
 def cut_by_bytes(options: TextOptions) -> bool:
-    """Whether lines can be cut by whoever looks for single bytes, and knows nothing of quotes and encodings."""
+    """Whether code that looks for single bytes, without knowledge of quotes and encodings, can cut the lines."""
     return not options.multi_line and "\n".encode(options.encoding) == b"\n"
 
 
 def cut_text(file: str, raw: bytes, options: TextOptions) -> list[bytes]:
-    """The texts of a whole file that cannot be cut by bytes: its lines, as UTF-8, or with ``multi_line`` itself. Raises
+    """The texts of a whole file that cannot be cut by bytes: its lines, as UTF-8, or with ``multi_line`` the file. Raises
     DataError."""
     if options.multi_line:
         return [raw]
@@ -53,12 +53,12 @@ def cut_text(file: str, raw: bytes, options: TextOptions) -> list[bytes]:
 
 
 def of_chunks(options: O) -> O:
-    """The options of the texts of chunks: lines of ``cut_text`` are UTF-8."""
+    """The options for the texts of chunks: lines of ``cut_text`` are UTF-8."""
     return options if cut_by_bytes(options) or options.multi_line else replace(options, encoding="utf-8")
 
 
 def first_fields(chunk: Chunk, options: CsvOptions) -> tuple[int, Fields] | None:
-    """The index of the text with the first record that can be read, and the record's fields. Raises DataError for a header that
+    """The index of the text with the first readable record, and the record's fields. Raises DataError for a header that
     cannot be read."""
     own = of_chunks(options)
     for i, raw in enumerate(chunk.texts):
@@ -76,7 +76,7 @@ def first_fields(chunk: Chunk, options: CsvOptions) -> tuple[int, Fields] | None
 def without_headers(
     chunks: Iterator[Chunk], options: CsvOptions, refused: Callable[[Chunk], bool] = lambda chunk: False
 ) -> Iterator[tuple[Chunk, frozenset[int]]]:
-    """Each chunk with the index of the text that holds the header, if it does; those before it have no records, and those that are
+    """Each chunk with the index of the text that holds the header, if it does; earlier texts have no records. Chunks that are
     ``refused`` are left out."""
     awaited: str | None = None
     for chunk in chunks:
@@ -99,7 +99,7 @@ def refuse(file: str, record: BadRecord, line: int | None = None) -> NoReturn:
 
 @contextmanager
 def unpaired_named(file: str, options: CsvOptions) -> Iterator[None]:
-    """Names the file of text that cannot be cut into records."""
+    """Names the file in errors about text that cannot be cut into records."""
     try:
         yield
     except QuotesDoNotPairError as e:

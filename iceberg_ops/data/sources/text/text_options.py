@@ -1,7 +1,7 @@
-"""The options of CSV and JSON sources, under the names that Spark's readers have for them.
+"""The options of CSV and JSON sources, with the names of Spark's reader options.
 
-Options that only say how Spark is to guess, or how much, have no effect. One that would change what a record is, and that this
-package does not do, is refused by name, and so is one that nobody knows.
+Options that only control Spark's guesses have no effect. An option that changes the meaning of a record and that this package does
+not support is refused by name, and so is an unknown option.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_LISTING = frozenset(
         "ignoremissingfiles",
     }
 )  # fmt: skip
-"""What says which files are read; it is for whoever lists them."""
+"""Options that select files; the code that lists files uses them."""
 _WITHOUT_EFFECT = frozenset(
     {
         "columnnameofcorruptrecord", "enforceschema", "preferdate", "samplingratio", "maxcolumns", "maxcharspercolumn",
@@ -35,7 +35,7 @@ _ONLY_VALUE = {
     "timezone": re.compile("utc|gmt|z|etc/utc|[+-]00:?00", re.IGNORECASE),
     "locale": re.compile("en([-_][a-z]+)?", re.IGNORECASE),
 }
-"""Options that would give values another meaning, with the values that they must have here."""
+"""Options that would change the meaning of values, with the only values that are allowed here."""
 _BOTH = frozenset({"encoding", "charset", "multiline", "mode", "dateformat", "timestampformat", "timestampntzformat"})
 _CSV = frozenset(
     {
@@ -49,7 +49,7 @@ _ESCAPES = {"\\t": "\t", "\\b": "\b", "\\f": "\f", "\\r": "\r", "\\n": "\n", '\\
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """How the text of a source is to be read. ``multi_line``: a record may take several lines (CSV: inside quotes; JSON: a file is
+    """How to read the text of a source. ``multi_line``: a record may take several lines (CSV: inside quotes; JSON: a file is
     one value). ``drops_malformed``: bad records are left out."""
 
     encoding: str = "utf-8"
@@ -60,7 +60,7 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions(TextOptions):
-    """``header``: the first record of each file names its columns, and ``header_is_given`` where the options say so. ``infers``:
+    """``header``: the first record of each file names its columns; ``header_is_given``: the options say so. ``infers``:
     columns that the table does not have get types."""
 
     form: CsvForm = field(default_factory=CsvForm)
@@ -71,7 +71,7 @@ class CsvOptions(TextOptions):
 
 @dataclass(frozen=True, slots=True)
 class JsonOptions(TextOptions):
-    """``as_text``: what the table does not have is text."""
+    """``as_text``: fields that the table does not have are text."""
 
     as_text: bool = False
 
@@ -124,7 +124,7 @@ def json_options(options: Mapping[str, str]) -> JsonOptions:
 
 
 def text_options(source_format: str, options: Mapping[str, str]) -> CsvOptions | JsonOptions:
-    """Of format csv or json. Raises OptionError."""
+    """The options of format csv or json. Raises OptionError."""
     return csv_options(options) if source_format == "csv" else json_options(options)
 
 
@@ -145,11 +145,11 @@ def _known(options: Mapping[str, str], own: frozenset[str], form: str) -> dict[s
 
 
 def _shared(given: Mapping[str, str]) -> tuple[str, bool, bool]:
-    """Encoding, whether records take several lines, and whether bad ones are left out."""
+    """Encoding, whether records may take several lines, and whether bad ones are left out."""
     name = given.get("encoding", given.get("charset", "utf-8"))
     try:
         encoding = codecs.lookup(name).name
-        "\n".encode(encoding)  # what is no encoding of text fails here
+        "\n".encode(encoding)  # fails for a name that is not a text encoding
     except (LookupError, ValueError):
         raise OptionError(f"source option encoding = {name!r}: no such encoding is known") from None
     mode = given.get("mode", "PERMISSIVE").upper()
@@ -205,5 +205,5 @@ def _separator(given: Mapping[str, str]) -> str:
 
 
 def listing_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those that say which files are read."""
+    """The options that select files."""
     return {name: value for name, value in options.items() if name.lower() in _OF_LISTING}

@@ -1,8 +1,8 @@
-"""Which text is a value of which type: the forms that CSV fields have, and texts in JSON.
+"""Defines which text is a value of which type: the forms of CSV fields, and of texts in JSON.
 
-The forms are those of ISO 8601 and of numbers as programs write them, with Spark's names for what is not a number. A text with more
-than its type holds is no value of it: a whole number out of range, a decimal with more digits, a number that only infinity is near
-to, a fraction of a second beyond the type's, a zone for a timestamp without one. A ``timestamptz`` without a zone is UTC.
+The forms are those of ISO 8601 and of numbers as programs write them, with Spark's names for special numbers. A text that does not
+fit its type exactly is not a value of it: an integer out of range, a decimal with more digits, a number that would round to
+infinity, a fraction of a second finer than the type's, a zone for a timestamp without one. A ``timestamptz`` without a zone is UTC.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?", re.ASCII)
 _DAY = re.compile(r"[+-]?\d{4,7}-\d{1,2}-\d{1,2}", re.ASCII)
 _DAY_AND_TIME = re.compile(r"[+-]?\d{4,6}-\d{1,2}-\d{1,2}(?:[ T].*)?", re.ASCII | re.DOTALL)
 _MOST_DIGITS = 400
-"""Of an exponent's effect: more can be no value of any type, and would take long."""
+"""The limit of an exponent's effect in digits: more cannot be a value of any type, and would take long."""
 _LEAST_NORMAL = 2.0**-126
 _HALFWAY = 0x10000000
 _SPECIAL = re.compile(r"(?i)[+-]?(?:nan|inf(?:inity)?)")
@@ -42,19 +42,20 @@ _SPECIAL = re.compile(r"(?i)[+-]?(?:nan|inf(?:inity)?)")
 
 @dataclass(frozen=True, slots=True)
 class TextForms:
-    """Forms that a source's options add: texts that stand for NaN and the infinities, and patterns of dates and timestamps."""
+    """Forms from a source's options: texts for NaN and the infinities, and patterns of dates and timestamps."""
 
     numbers: Mapping[str, float] = field(default_factory=dict)
     date: Callable[[str], int] | None = None
     """Days from 1970-01-01; raises ValueError."""
     timestamptz: Callable[[str], tuple[int, bool]] | None = None
-    """Nanoseconds from the epoch, and whether the text has a zone; raises ValueError."""
+    """Nanoseconds since the epoch, and whether the text has a zone; raises ValueError."""
     timestamp: Callable[[str], tuple[int, bool]] | None = None
     """The same for timestamps without a zone."""
 
 
 def parse_texts(texts: Sequence[str | None], type_: IcebergType, forms: TextForms) -> tuple[pa.Array, dict[int, str]]:
-    """The values of ``texts`` (None: NULL) in the canonical Arrow form of ``type_``; by index why a text is none, NULL there.
+    """The values of ``texts`` (None: NULL) in the canonical Arrow form of ``type_``; by index why a text is not a value, NULL
+    there.
 
     Raises KeyError for a nested type, which has no text form."""
     if (fast := _at_once(texts, type_, forms)) is not None:
@@ -72,7 +73,7 @@ def parse_texts(texts: Sequence[str | None], type_: IcebergType, forms: TextForm
 
 
 def text_parser(type_: IcebergType, forms: TextForms) -> Callable[[str], Any]:
-    """One text to one canonical value; raises ValueError. Raises KeyError for a nested type."""
+    """Converts one text to one canonical value; raises ValueError. Raises KeyError for a nested type."""
     if isinstance(type_, DecimalType):
         return lambda text: decimal_of(text, type_)
     if isinstance(type_, FixedType):
@@ -91,14 +92,14 @@ def floating_of(text: str, *, single: bool) -> float:
 
 
 def whole_of(text: str, most: int) -> int:
-    """A whole number of at most ``most``, at least ``-most - 1``. Raises ValueError."""
+    """An integer of at most ``most``, at least ``-most - 1``. Raises ValueError."""
     if not WHOLE.fullmatch(text) or len(text) > _MOST_DIGITS or not -most - 1 <= (value := int(text)) <= most:
         raise NotAValueError
     return value
 
 
 def timestamp_of(nanos: int, *, per_second: int) -> int:
-    """Ticks of a type that counts ``per_second``, from nanoseconds. Raises ValueError for a part of a tick, or out of range."""
+    """Ticks of a type with ``per_second`` ticks, from nanoseconds. Raises ValueError for a part of a tick, or out of range."""
     ticks, rest = divmod(nanos, 1_000_000_000 // per_second)
     if rest or not -LONG_MAX - 1 <= ticks <= LONG_MAX:
         raise NotAValueError
@@ -106,7 +107,7 @@ def timestamp_of(nanos: int, *, per_second: int) -> int:
 
 
 def _nearest_single(text: str) -> float:
-    """Of a text, not of the 64-bit number next to it, which may lie on the other side."""
+    """The nearest number to the text, not to the 64-bit number next to it, which may round to the other side."""
     near = float(text)
     value = float32(near)
     if math.isinf(value) or (abs(near) >= _LEAST_NORMAL and _low_bits(near) != _HALFWAY):
@@ -115,12 +116,12 @@ def _nearest_single(text: str) -> float:
 
 
 def _low_bits(value: float) -> int:
-    """The bits of a number that one of 32 bits does not have."""
+    """The bits of a number that a 32-bit number does not have."""
     return int.from_bytes(struct.pack(">d", value)) & 0x1FFFFFFF
 
 
 def decimal_of(text: str, type_: DecimalType) -> Decimal:
-    """The decimal that a number's text says exactly. Raises ValueError for one that ``type_`` does not hold."""
+    """The exact decimal of a number's text. Raises ValueError if ``type_`` cannot hold it."""
     if not _NUMBER.fullmatch(text):
         raise NotAValueError
     try:
@@ -208,7 +209,7 @@ def _timestamp(*, per_second: int, zoned: bool) -> Callable[[TextForms], Callabl
 
 
 def _cut_digits(text: str) -> bool:
-    """Whether a second has more than nine digits that count."""
+    """Whether a second has more than nine significant digits."""
     fraction = re.search(r"\.(\d*)", text)
     return fraction is not None and bool(fraction[1][9:].strip("0"))
 
@@ -244,11 +245,11 @@ _PLAIN_FORMS = {
     "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$",
 }
-"""Forms that Arrow reads as a value of the type just as this module does, for whole columns at once."""
+"""Forms that Arrow reads exactly as this module does, for whole columns at once."""
 
 
 def _at_once(texts: Sequence[str | None], type_: IcebergType, forms: TextForms) -> pa.Array | None:
-    """None where a text may be no value, or has another form."""
+    """None if a text may not be a value, or has another form."""
     try:
         found = pa.array(texts, pa.string())
     except (pa.ArrowInvalid, UnicodeError):
@@ -265,7 +266,7 @@ def _at_once(texts: Sequence[str | None], type_: IcebergType, forms: TextForms) 
 
 
 def _has_own_forms(type_: IcebergType, forms: TextForms) -> bool:
-    """Whether a text that looks plain may mean something else."""
+    """Whether a text in an ordinary form may mean something else."""
     if str(type_) in ("float", "double"):
         return any(map(_NUMBER.fullmatch, forms.numbers))
     return (forms.date if str(type_) == "date" else forms.timestamp if str(type_) == "timestamp" else None) is not None
