@@ -12,7 +12,11 @@ from iceberg_ops.commit.operations import cherry_pick
 from iceberg_ops.commit.validation import checks as validation
 from iceberg_ops.commit.validation import imported_again, schema_conflicts
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
+from iceberg_ops.serde.manifests.manifest_avro import ManifestEncoder
+from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import AddSnapshot
+from iceberg_ops.table.manifests import manifests_of, read_entries
+from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER
 from tests.commit.scenarios import (
     ADDED_AGAIN,
@@ -116,6 +120,48 @@ def test_a_conflict_is_found_whatever_the_other_commit_calls_itself(
     with pytest.raises(ValidationError) as refused:
         run(scenario, version, renames)
     assert str(refused.value).startswith(scenario.refused or "")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "version"),
+    [(s, v) for s, v in CASES if s.refused in CONFLICTS and s.others],
+    ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}",
+)
+def test_a_conflict_is_found_where_the_other_commit_leaves_the_adders_id_in_its_removals(scenario: Scenario, version: int) -> None:
+    """As pyiceberg up to 0.11 does, which made the snapshot id of a removed file's entry that of the snapshot that had added it."""
+
+    def with_adders(catalog: Any) -> None:
+        commit_table = catalog.commit_table
+
+        def committed(table: Table, needed: Any, updates: Any) -> Table:
+            for update in updates:
+                if isinstance(update, AddSnapshot):
+                    _enter_adders(table, update.snapshot)
+            return commit_table(table, needed, updates)  # type: ignore[no-any-return]
+
+        catalog.commit_table = committed
+
+    with pytest.raises(ValidationError) as refused:
+        run(scenario, version, with_adders)
+    assert str(refused.value).startswith(scenario.refused or "")
+
+
+def _enter_adders(table: Table, snapshot: Snapshot) -> None:
+    parent = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0)
+    made = {e.data_file.file_path: e.snapshot_id for m in manifests_of(table, parent) for e in read_entries(table, m)}
+    for manifest in manifests_of(table, snapshot):
+        if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.deleted_files_count:
+            encoder = ManifestEncoder(
+                spec=table.metadata.specs_by_id[manifest.partition_spec_id],
+                schema=table.schema,
+                partition_type=table.partition_type(manifest.partition_spec_id),
+                format_version=table.metadata.format_version,
+                content=manifest.content,
+                snapshot_id=snapshot.snapshot_id,
+            )
+            for entry in read_entries(table, manifest):
+                encoder.add(entry if entry.is_live else replace(entry, snapshot_id=made[entry.data_file.file_path]))
+            table.io.write(manifest.manifest_path, encoder.finish(manifest.manifest_path)[0], overwrite=True)
 
 
 VALIDATIONS = {

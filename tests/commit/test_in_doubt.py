@@ -238,6 +238,35 @@ def test_an_interrupt_right_after_the_swap_says_that_it_was_committed() -> None:
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [(KeyboardInterrupt, KeyboardInterrupt), (SystemExit, SystemExit), (MemoryError, KeyboardInterrupt)]
+)
+def test_a_second_interrupt_while_the_first_one_looks_at_the_table_leaves_the_outcome_unknown(
+    first: type[BaseException], second: type[BaseException]
+) -> None:
+    class InterruptedTwice(Wrapped):
+        swapped = False
+
+        def commit_table(self, *a: Any) -> Table:
+            self.inner.commit_table(*a)
+            self.swapped = True
+            raise first
+
+        def load_table(self, *a: Any) -> Table:
+            if self.swapped:
+                raise second
+            return self.inner.load_table(*a)  # type: ignore[no-any-return]
+
+    catalog = make_catalog()
+    table = make_table(catalog)
+    with pytest.raises(
+        CommitStateUnknownError, match=r"it was committed if snapshot \d+ is in the table; nothing was deleted"
+    ) as e:
+        commit(InterruptedTwice(catalog), table, AppendFiles(added=(data_file("a"),)), sleep=lambda _: None)
+    assert isinstance(e.value, KeyboardInterrupt) is (second is KeyboardInterrupt), "who handles an interrupt sees one"
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+
+
 def test_a_version_file_that_exists_after_an_error_is_not_committed_once_more(tmp_path: Path) -> None:
     class ErrsAfterLinking(LocalFileIO):
         failing = 0

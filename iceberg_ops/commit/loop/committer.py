@@ -29,6 +29,7 @@ from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.neighbours import is_under_another_name
+from iceberg_ops.catalog.outcomes import reason
 from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
 from iceberg_ops.commit.protocol.ledger import ledger_entry
 from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
@@ -279,16 +280,18 @@ class _Loop:
         ) from unknown
 
     def _interrupted(self, e: BaseException) -> CommitStateUnknownError:
-        """The unknown outcome of an exception between a swap and its answer; it reports the result of one more load of the
-        table."""
+        """The unknown outcome of an exception between a swap and its answer. It reports the result of one more load of the table. A
+        second interrupt ends that load, and says nothing about the outcome either."""
         staged, found = self.swapped[-1], "it was committed if {} is in the table"
         try:
             table = self._load()
             self._check_same_table(table)
             if self._is_in(table, staged):
                 found = "it was committed: {} is in the table"
-        except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
-            log.warning("status check of %s: %s", self._name, look)
+        except (Exception, KeyboardInterrupt, SystemExit) as look:  # noqa: BLE001 - a look that fails proves nothing
+            log.warning("status check of %s: %s", self._name, reason(look))
+            if isinstance(look, KeyboardInterrupt):
+                e = look
         cause = _cause(e)
         why = " ".join(f"{type(cause).__name__} {cause}".split())
         message = (

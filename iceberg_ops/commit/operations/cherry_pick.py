@@ -257,7 +257,6 @@ def _data_of(table: Table, snapshot: Snapshot, status: EntryStatus) -> list[Data
     found: list[DataFile] = []
     for manifest in manifests_of(table, snapshot):
         if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id:
-            found += [
-                e.data_file for e in entries_of(table, manifest) if e.status is status and e.snapshot_id == snapshot.snapshot_id
-            ]
+            entries = entries_of(table, manifest)
+            found += [e.data_file for e in entries if e.status is status and e.is_change_of(snapshot.snapshot_id)]
     return found

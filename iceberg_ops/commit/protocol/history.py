@@ -161,7 +161,7 @@ class History:
                     continue
                 if _has(manifest, status) and may_match(manifest):
                     for entry in entries_of(self._table, manifest):
-                        if entry.status is status and entry.snapshot_id == snapshot.snapshot_id:
+                        if entry.status is status and entry.is_change_of(snapshot.snapshot_id):
                             yield snapshot, entry
 
 
