@@ -35,6 +35,12 @@ _ABOUT = re.compile(r"enabled|interval|expir|timeout|lifetime|duration|length|re
 _MEASURES, _UNITS = frozenset({"max", "min", "size", "count"}), frozenset({"ms", "s"})
 """Names of numbers about secrets: ``token-expires-in-ms``, ``maxTokenSize``. Short ones count only as whole words, and units only
 at the end: ``admin.password`` and ``account-key`` contain them. Other numbers may be passwords."""
+_PLAIN_HEADER = re.compile(
+    r"[.-](accept(-\w+)?|content-type|user-agent|(tenant|project|user|org|organi[sz]ation|account|realm|region)(-(id|name))?"
+    r"|delegation|env|environment|stage|team|app|application|catalog|warehouse|version|host)\Z",
+    re.IGNORECASE,
+)
+"""Headers whose value is a name, as ``header.x-goog-user-project``: tables and folders may have the same name."""
 _WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _COMMON_WORD = re.compile(r"[a-z]{1,7}")
 """Hiding a weak password that is a word would also hide folders and columns (``data``): paths and SQL keep it."""
@@ -64,6 +70,8 @@ _AFTER_CONDITION = re.compile(r"\)*\s+(?:and|or)\s", re.IGNORECASE)
 _URI_BEGINS = re.compile(r"(?<![A-Za-z0-9+.-])(?=[A-Za-z][A-Za-z0-9+.-]{0,40}://)")
 _AFTER_URI = ")]},;"
 """Characters that SQL may have directly after a URI, besides a back quote."""
+_PART_OF_SQL = re.compile(r"`([^`]*)`|'(?:[^'\\]|\\.)*+'?|\"(?:[^\"\\]|\\.)*+\"?", re.DOTALL)
+"""A name in back quotes, which may be a location with spaces, or a string literal."""
 _HADOOP = ("hdfs", "viewfs")
 """File systems whose locations have a port but no password."""
 _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
@@ -77,11 +85,11 @@ def is_secret(name: str) -> bool:
 
 def is_secret_setting(name: str, value: str) -> bool:
     """Whether a property's name marks it as a secret. ``token-refresh-enabled=true`` is not a secret, nor are numbers about one. A
-    header of a REST catalog may be one, whatever its name."""
+    header of a REST catalog is a secret unless its name shows otherwise."""
     if value.lower() in _BOOLEANS:
         return False
     if name.startswith("header."):
-        return True
+        return is_secret(name) or _PLAIN_HEADER.search(name) is None
     if not is_secret(name):
         return False
     return _NUMBER.fullmatch(value) is None or not _is_measure(name)
@@ -129,6 +137,8 @@ def secrets_in(value: Any) -> tuple[str, ...]:
     places = [part for word in _WORD.findall(value) for part in _URI_BEGINS.split(word) if "://" in part]
     if _URI_BEGINS.match(value):
         places.append(value)  # a path may have spaces and quotes
+    else:
+        places += [name for name in _PART_OF_SQL.findall(value) if _URI_BEGINS.match(name)]
     found = [secret for place in places for secret in _secrets_in_path(place)]
     found += [secret.partition("`")[0].rstrip(_AFTER_URI) for secret in found]
     return longest_first(form for secret in found for form in _forms(secret) if _can_be_told(form))
@@ -155,7 +165,11 @@ def _without_its_own(path: str) -> str:
 
 def hide_in_sql(text: str, secrets: Iterable[str]) -> str:
     """SQL without secrets: the known ones, and the passwords of URIs in it. ``pwd = 'x'`` is a condition."""
-    return _WORD.sub(_without_uri_secrets, _without_known(text, secrets))
+    return _WORD.sub(_without_uri_secrets, _PART_OF_SQL.sub(_without_name_secrets, _without_known(text, secrets)))
+
+
+def _without_name_secrets(part: re.Match[str]) -> str:
+    return f"`{_without_its_own(part[1])}`" if part[1] and _URI_BEGINS.match(part[1]) else part[0]
 
 
 def _without_uri_secrets(word: re.Match[str]) -> str:

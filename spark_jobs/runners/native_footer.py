@@ -17,7 +17,7 @@ from iceberg_ops.data.arrow.arrow_schema import FIELD_ID
 from iceberg_ops.data.columns.metadata_values import lineage_fields
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.formats.parquet_encryption import file_has_encrypted_columns
-from iceberg_ops.data.sources.source_fit import calendar_is_kept
+from iceberg_ops.data.sources.source_fit import dates_may_move
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.types import MISSING, DecimalType, NestedField
 from spark_jobs.runners.column_names import OWN
@@ -55,7 +55,7 @@ def footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
         return False  # whatever is wrong with it, the other reader can report it, or can still read the file
     found = _by_id(columns)
     wanted = (*lineage_fields(context.projected), *context.data_fields)
-    if encrypted or found is None or not _names_are_apart(columns.names) or not calendar_is_kept(footer):
+    if encrypted or found is None or not _names_are_apart(columns.names) or dates_may_move(footer):
         return False
     if task.data_file.first_row_id is None and any(f.field_id in found for f in lineage_fields(context.projected)):
         return False  # its rows have no ids

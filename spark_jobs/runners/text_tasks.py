@@ -26,6 +26,7 @@ from iceberg_ops.data.sources.text.text_chunks import (
     cut_by_bytes,
     cut_text,
     first_fields,
+    is_left_out,
     of_chunks,
     refuse,
     unpaired_named,
@@ -178,7 +179,8 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
         given.append(values)
         for row, why in wrong.items():
             bad.setdefault(row, BadRecord(f"folder {name!r}: {why}", parsed.text_of(row)))
-    if output.strict and bad and not options.drops_malformed:
+    left_out = is_left_out(chunk, bad, options)
+    if bad and not left_out and (output.strict or options.drops_malformed):
         refuse(chunk.file, bad[min(bad)])
     about = [bad.get(row) for row in range(rows)] if bad else [None] * rows
     reasons = pa.array([record and record.reason for record in about], pa.string())
@@ -188,7 +190,7 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
         parts = [pa.array([chunk.file] * rows, pa.string()), reasons, records]
         arrays.append(pa.StructArray.from_arrays(parts, fields=list(output.columns.field(len(arrays)).type)))
     batch = pa.RecordBatch.from_arrays(arrays, schema=output.columns) if arrays else bare_batch(rows)
-    if options.drops_malformed and bad:
+    if left_out and bad:
         batch = batch.filter(reasons.is_null())
     if batch.num_rows:
         yield batch

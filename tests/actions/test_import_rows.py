@@ -255,6 +255,40 @@ def test_old_timestamps_of_type_int96_have_a_note_of_their_own(place: Place, ver
             place.add()
 
 
+OF_HIVE = {"writer.date.proleptic": "false", "writer.time.zone": "UTC"}
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("form", ["date", "date in a timestamp", "struct", "list", "map"])
+def test_dates_of_the_calendar_of_hive_are_refused(place: Place, form: str, statistics: bool) -> None:
+    type_, array_of_day = FORMS[form]
+    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", type_)), UNPARTITIONED, **{"format-version": "3"})
+    for day, notes in ((-141_427, OF_HIVE), (-719_164, OF_HIVE | {"writer.date.proleptic": "true"}), (-141_428, OF_HIVE)):
+        array = array_of_day(day)
+        table = pa.table({"id": range(len(array)), "x": array}).replace_schema_metadata(notes)
+        put(place, f"{day}.parquet", table, write_statistics=statistics)
+        if day == -141_428:
+            with pytest.raises(DataError, match=r"column 'x' holds dates before 1582-10-15, and Hive .* Let Hive write"):
+                place.add()
+        else:
+            place.add()
+        (place.files / f"{day}.parquet").unlink()
+
+
+@pytest.mark.parametrize(("proleptic", "int96", "taken"), [("true", True, False), ("false", False, True)])
+def test_old_timestamps_of_hive_are_of_its_calendar_as_int96_only(place: Place, proleptic: str, int96: bool, taken: bool) -> None:
+    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", TIMESTAMP)), UNPARTITIONED)
+    times = pa.table({"id": [1], "x": pa.array([-719_162 * 86_400_000_000], pa.int64()).view(pa.timestamp("us"))})
+    noted = times.replace_schema_metadata({"writer.date.proleptic": proleptic})
+    put(place, "a.parquet", noted, use_deprecated_int96_timestamps=int96)
+    if taken:
+        place.add()
+        assert [str(row["x"]) for row in place.rows()] == ["0001-01-01 00:00:00"]
+    else:
+        with pytest.raises(DataError, match=r"a\.parquet: column 'x' holds dates before 1582-10-15, and Hive"):
+            place.add()
+
+
 @pytest.mark.parametrize("statistics", [True, False])
 def test_milliseconds_and_days_in_range_are_read_as_microseconds(place: Place, statistics: bool) -> None:
     times = pa.table({"id": [1, 2], "x": pa.array([1, None], pa.timestamp("ms"))})

@@ -219,6 +219,14 @@ def test_files_in_a_folder_that_the_table_had_before_are_no_source(place: RowsPl
 
 
 @EVERY_JOB
+def test_a_file_of_spark_2_without_dates_is_read(place: RowsPlace, tmp_path: Path, job: str) -> None:
+    rows = pa.table({"id": [10]}).replace_schema_metadata({"org.apache.spark.version": "2.4.8"})
+    pq.write_table(rows, tmp_path / "old.parquet")
+    run(place, job, tmp_path / "old.parquet")
+    assert 10 in [row["id"] for row in place.rows()]
+
+
+@EVERY_JOB
 def test_a_link_to_a_file_of_somebody_else_is_read(place: RowsPlace, job: str) -> None:
     link = place.folder / "link"
     link.symlink_to(place.folder / "source" / "a" / "part.parquet")

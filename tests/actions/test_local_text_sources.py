@@ -59,10 +59,14 @@ def rows(place: RowsPlace) -> list[tuple[Any, ...]]:
     ("name", "pack", "by"),
     [("a.csv.xz", lzma.compress, "xz"), ("a.csv", gzip.compress, "gzip"), ("a.json.txt", bz2.compress, "bzip2")],
 )
-def test_a_packed_file_whose_name_does_not_say_so_is_told_as_packed(place: RowsPlace, name: str, pack: Any, by: str) -> None:
+@pytest.mark.parametrize("options", [{}, {"mode": "DROPMALFORMED"}])
+def test_a_packed_file_whose_name_does_not_say_so_is_told_as_packed(
+    place: RowsPlace, name: str, pack: Any, by: str, options: dict[str, str]
+) -> None:
+    """Its lines are no bad records that might be left out."""
     packed = pack(b"id,v\n1,a\n" if "csv" in name else b'{"id": 1}\n')
     with pytest.raises(DataError, match=rf"{name}.*: is packed by {by}, and files are unpacked by their names"):
-        place.run("append", source=text(place, packed, name))
+        place.run("append", source=text(place, packed, name, **options))
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64])

@@ -161,6 +161,8 @@ def test_secrets_are_found_in_a_document() -> None:
         "SELECT * FROM csv.`https://h/x?sig=geheim1` WHERE a = 1",
         "SELECT * FROM a JOIN csv.`https://h/x?x=1&sig=geheim1`)",
         "SELECT * FROM parquet.`s3://b/x`,csv.`https://h/x?sig=geheim1`,t",
+        "SELECT * FROM csv.`https://h/my file.csv?x=1&sig=geheim1` WHERE a = 'it`s'",
+        "SELECT 'it`s', \"it`s\" FROM csv.`https://me:geheim1@h/my file.csv`",
     ],
 )
 def test_a_secret_of_a_uri_is_found_in_sql_and_in_a_path_with_spaces(text: str) -> None:
@@ -168,6 +170,25 @@ def test_a_secret_of_a_uri_is_found_in_sql_and_in_a_path_with_spaces(text: str) 
     secrets = secrets_in({"source": {"query": text}})
     assert "geheim1" not in hide("cannot read geheim1, geheim1 x", secrets)
     assert "geheim1" not in hide_in_sql(text, secrets)
+
+
+def test_a_text_in_back_quotes_stays_as_it_is_where_it_is_no_location() -> None:
+    text = "SELECT 'it`s http://h:80' FROM `my table` WHERE mail = 'joe@x' AND `a` = 'it`s'"
+    assert (hide_in_sql(text, ()), secrets_in({"query": text})) == (text, ())
+
+
+@pytest.mark.parametrize(
+    "name", ["x-goog-user-project", "Polaris-Realm", "X-Iceberg-Access-Delegation", "X-Tenant-Id", "Accept", "user-agent", "X-Env"]
+)
+def test_a_header_that_names_something_is_no_secret(name: str) -> None:
+    """A tenant may be called as its bucket, its catalog or a namespace: reports and logs would tell none of them."""
+    properties = {f"header.{name}": "analytics-eu-1", "warehouse": "analytics-eu-1"}
+    assert (secrets_of(properties), without_secrets(properties)) == ((), properties)
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-Api-Key", "Cookie", "X-Custom", "X-Tenant-Token", "X-Project-Key-Of-Ours"])
+def test_any_other_header_is_a_secret(name: str) -> None:
+    assert secrets_of({f"header.{name}": "analytics"}) == ("analytics",)
 
 
 def test_the_secret_of_a_credential_is_hidden_alone_too() -> None:

@@ -203,12 +203,6 @@ def subfolder(folder: Path) -> Source:
     return parquet(folder)
 
 
-def older_calendar(folder: Path) -> Source:
-    rows = small(1).replace_schema_metadata({"org.apache.spark.version": "2.4.8"})
-    pq.write_table(rows, folder / "a.parquet")
-    return parquet(folder)
-
-
 def other_columns(folder: Path) -> Source:
     pq.write_table(small(5).select(["id"]), folder / "b.parquet")
     return parquet(folder)
@@ -218,7 +212,6 @@ OF_SPARK: dict[str, Callable[[Path], Source]] = {
     "read-options": lambda folder: parquet(folder, pathGlobFilter="*.parquet"),
     "glob": lambda folder: parquet(folder / "*.parquet"),
     "hive-partitions": subfolder,
-    "written-by-spark-2": older_calendar,
     "a-file-without-a-column": other_columns,
     "query": lambda folder: Source(format="sql", query="SELECT * FROM x", views={"x": str(folder)}),
 }
@@ -229,6 +222,19 @@ def test_a_source_in_doubt_is_spark_s(place: Place, ways: list[str], name: str) 
     place.create("t", SCHEMA)
     place.run("append", "t", source=OF_SPARK[name](folder_of(place, a=small(1))))
     assert ways == [SPARK]
+
+
+def test_dates_of_spark_2_are_spark_s_and_its_other_columns_are_not(place: Place, ways: list[str]) -> None:
+    with_day = Schema.of(NestedField(1, "id", LONG), NestedField(2, "day", DATE))
+    place.create("t", SCHEMA)
+    place.create("d", with_day)
+    notes = {"org.apache.spark.version": "2.4.8"}
+    folder = folder_of(place, a=small(1).replace_schema_metadata(notes))
+    place.run("append", "t", source=parquet(folder))
+    julian = pa.table({"id": [1], "day": pa.array([-141_428], pa.int32()).view(pa.date32())})
+    pq.write_table(julian.replace_schema_metadata(notes), folder / "a.parquet")
+    place.run("append", "d", source=parquet(folder))
+    assert (ways, place.rows("d")) == ([DIRECT, SPARK], [{"id": 1, "day": datetime.date(1582, 10, 4)}])
 
 
 @pytest.mark.parametrize(

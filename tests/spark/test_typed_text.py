@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -93,6 +94,16 @@ def test_the_mode_says_what_becomes_of_a_bad_record(place: Place, job: str, form
             place.run(job, "t", source=text(place, form, *lines, mode=mode), **INTO[job])
     with pytest.raises(OptionError, match="mode = 'whatever': must be PERMISSIVE, FAILFAST or DROPMALFORMED"):
         place.run(job, "t", source=text(place, form, *lines, mode="whatever"), **INTO[job])
+
+
+@pytest.mark.parametrize("job", INTO)
+def test_a_packed_file_is_no_file_of_bad_records(place: Place, job: str) -> None:
+    place.create("t", SCHEMA)
+    source = text(place, "json", *GOOD["json"], mode="DROPMALFORMED")
+    for path in map(Path, source.paths):
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(DataError, match="is packed by gzip"):
+        place.run(job, "t", source=source, **INTO[job])
 
 
 def test_a_line_with_too_many_fields_is_bad_also_where_a_column_is_not_stored(place: Place) -> None:

@@ -31,6 +31,7 @@ from iceberg_ops.data.sources.text.text_chunks import (
     cut_by_bytes,
     cut_text,
     first_fields,
+    is_left_out,
     of_chunks,
     refuse,
     unpaired_named,
@@ -257,7 +258,7 @@ def _rows(
 def _batch(names: list[str], parsed: Parsed, chunk: Chunk, options: TextOptions, check: Check | None) -> pa.RecordBatch:
     """Raises DataError for the first bad record."""
     rows = list(range(len(parsed.lines)))
-    if parsed.bad and not options.drops_malformed:
+    if parsed.bad and not is_left_out(chunk, parsed.bad, options):
         row = min(parsed.bad)
         refuse(chunk.file, parsed.bad[row], _line(chunk, parsed, row))
     batch = pa.RecordBatch.from_arrays(list(parsed.columns), names=names) if names else bare_batch(len(rows))

@@ -7,7 +7,7 @@ Readers rely on four rules. The rows are checked only for those columns for whic
   value and shown with the other;
 * a required column holds no null, at any depth: the table could not be rewritten, because no file can be written from such rows;
 * dates and times of a coarser unit than the table's are in its range, because every scan of the file would fail;
-* dates are in today's calendar. Spark before 3 stored those before 1582-10-15 in another one, and recorded its version, which no
+* dates are in today's calendar. Spark before 3 and Hive stored those before 1582-10-15 in another one, and recorded that, which no
   reader of a table checks: it would show other days.
 
 The rows are read as in a scan.
@@ -34,7 +34,7 @@ from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.deletes.delete_keys import descend
 from iceberg_ops.data.formats.footer_statistics import holds_nulls_only
 from iceberg_ops.data.reading.reader import read_task
-from iceberg_ops.data.sources.source_fit import calendar_is_kept
+from iceberg_ops.data.sources.source_fit import writer_of_old_calendar
 from iceberg_ops.data.writing.conform import check_required
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.io.changing_files import ChangingFilesIO
@@ -52,6 +52,10 @@ _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NANOS_OF_DAY = 86_400 * 10**9
 _FIRST_GREGORIAN = -141_427
 """1582-10-15 in days."""
+_INSTEAD = {
+    "Spark": "Write these rows with append on lane spark instead",
+    "Hive": "Let Hive write these rows as text, and append that instead",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +110,15 @@ def _check_partition(io: FileIO, file: DataFile, footer: Footer, context: ReadCo
 
 
 def _check_calendar(io: FileIO, file: DataFile, footer: Footer, context: ReadContext) -> None:
-    if calendar_is_kept(footer.metadata) and calendar_is_kept(footer.metadata, int96=True):
-        return
     for f in context.table_schema.fields:
         column = find_column(footer.columns, f.field_id)
-        if column is None or not any(_may_be_of_old_calendar(n, type_, footer) for n, type_ in _leaves(column)):
-            continue
-        for batch in _read(io, file, context, [f]):
-            if _is_before_gregorian(f.type, batch.column(0)):
-                raise DataError(
-                    f"column {f.name!r} holds dates before 1582-10-15, and an old Spark wrote them in another calendar, of which "
-                    "no reader of a table knows: they would be other days. Write these rows with append on lane spark instead"
-                )
+        found = [] if column is None else [_writer_of_old_dates(n, type_, footer) for n, type_ in _leaves(column)]
+        writer = next(filter(None, found), None)
+        if writer is not None and any(_is_before_gregorian(f.type, b.column(0)) for b in _read(io, file, context, [f])):
+            raise DataError(
+                f"column {f.name!r} holds dates before 1582-10-15, and {writer} wrote them in another calendar, of which no reader "
+                f"of a table knows: they would be other days. {_INSTEAD[writer]}"
+            )
 
 
 def _leaves(column: FileColumn) -> Iterator[tuple[int, pa.DataType]]:
@@ -127,15 +128,15 @@ def _leaves(column: FileColumn) -> Iterator[tuple[int, pa.DataType]]:
         yield from _leaves(child)
 
 
-def _may_be_of_old_calendar(leaf: int, stored: pa.DataType, footer: Footer) -> bool:
-    """Whether a leaf of dates or timestamps is stored in the calendar of an old Spark, and may hold a value so old that this
-    matters, by its footer."""
-    if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)):
-        return False
-    if calendar_is_kept(footer.metadata, int96=footer.metadata.schema.column(leaf).physical_type == "INT96"):
-        return False
+def _writer_of_old_dates(leaf: int, stored: pa.DataType, footer: Footer) -> str | None:
+    """The engine that stored a leaf in another calendar; None also if the footer shows that no value is so old that this
+    matters."""
+    writer = writer_of_old_calendar(footer.metadata, footer.metadata.schema.column(leaf))
+    if writer is None or not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)):
+        return None
     first = _FIRST_GREGORIAN * (1 if pa.types.is_date(stored) else _NANOS_OF_DAY // _NANOS[stored.unit])
-    return any(not holds_nulls_only(k) and not _begins_at(k.statistics, first) for k in footer.chunks(leaf))
+    is_open = any(not holds_nulls_only(k) and not _begins_at(k.statistics, first) for k in footer.chunks(leaf))
+    return writer if is_open else None
 
 
 def _begins_at(statistics: pq.Statistics | None, first: int) -> bool:

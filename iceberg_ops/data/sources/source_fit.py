@@ -25,6 +25,8 @@ from iceberg_ops.spec.types import UNKNOWN, DecimalType, FixedType, IcebergType,
 
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY_DATES, _LEGACY_INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
+_HIVE_DATES = b"writer.date.proleptic"
+_OF_CALENDAR = ("DATE", "TIMESTAMP")
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "string", "binary"})
 _SAME_VALUES = 2
 """The format version whose promotions change no value (v3 promotes a date to a timestamp)."""
@@ -63,7 +65,7 @@ def stored_parts(path: str) -> tuple[pa.Schema, list[SourcePart]]:
 
 
 def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
-    if not calendar_is_kept(footer):
+    if dates_may_move(footer):
         raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
     if any(footer.schema.column(n).physical_type == "INT96" for n in range(footer.num_columns)):
         raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
@@ -84,17 +86,36 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         raise DataError(f"source {path} cannot be read: {e}") from None
 
 
-def calendar_is_kept(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
-    """Whether dates and timestamps (``int96``: those of the type INT96) are stored in today's calendar, by the footer's note from
-    Spark: versions before 3 wrote old dates in another one, and later ones can be configured to. Spark always reads a file by its
-    note; no other reader of a table does."""
+def dates_may_move(footer: pq.FileMetaData) -> bool:
+    """Whether Spark moves old dates or timestamps of the file, other than INT96, from another calendar when it reads them."""
+    leaves = map(footer.schema.column, range(footer.num_columns))
+    return _is_of_old_spark(footer) and any(leaf.logical_type.type in _OF_CALENDAR for leaf in leaves)
+
+
+def writer_of_old_calendar(footer: pq.FileMetaData, leaf: pq.ColumnSchema) -> str | None:
+    """The engine that stored a leaf's old dates or timestamps in another calendar than today's, by its note in the footer; None:
+    they are in today's.
+
+    Spark before 3 did so, and later versions can be configured to; Spark always reads a file by this note. Hive does so with dates
+    by default (``hive.parquet.date.proleptic.gregorian``), and always with INT96."""
+    is_int96 = leaf.physical_type == "INT96"
+    if not is_int96 and leaf.logical_type.type not in _OF_CALENDAR:
+        return None
+    if _is_of_old_spark(footer, int96=is_int96):
+        return "Spark"
+    note = (footer.metadata or {}).get(_HIVE_DATES)
+    is_of_hive = note is not None and (is_int96 or (leaf.logical_type.type == "DATE" and note != b"true"))
+    return "Hive" if is_of_hive else None
+
+
+def _is_of_old_spark(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
     notes = footer.metadata or {}
     version = notes.get(_SPARK_VERSION)
     if version is None:
-        return True
+        return False
     since, legacy = ((3, 1), _LEGACY_INT96) if int96 else ((3, 0), _LEGACY_DATES)
     numbers = tuple(count_of(part) or 0 for part in version.decode("ascii", "replace").split(".")[:2])
-    return numbers >= since and legacy not in notes
+    return numbers < since or legacy in notes
 
 
 def fits(stored: pa.DataType, wanted: IcebergType) -> bool:

@@ -10,6 +10,7 @@ from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError
 _MARK = "\ufeff"
 """The byte order mark that some programs put before UTF-8 text."""
 _NOT_ITS_ENCODING = "is not text in the source's encoding"
+_IS_PACKED = "is packed by"
 _PACKED = {
     b"\xfd7zXZ\0": "xz",
     b"PK\x03\x04": "zip",
@@ -36,7 +37,12 @@ def _not_text(raw: bytes, encoding: str) -> str:
     packed = next((how for begin, how in _PACKED.items() if raw.startswith(begin)), None)
     if packed is None:
         return f"{_NOT_ITS_ENCODING} ({encoding})"
-    return f"is packed by {packed}, and files are unpacked by their names (.gz, .bz2): unpack it, or pack it under such a name"
+    return f"{_IS_PACKED} {packed}, and files are unpacked by their names (.gz, .bz2): unpack it, or pack it under such a name"
+
+
+def is_packed(record: BadRecord) -> bool:
+    """Whether it is the first line of a file that a program has packed."""
+    return record.reason.startswith(_IS_PACKED)
 
 
 def without_mark(raw: bytes) -> bytes:

@@ -5,7 +5,7 @@ If single bytes end lines, the code that reads the file cuts them (``cut_by_byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.sources.text import csv_rows
 from iceberg_ops.data.sources.text.csv_records import Fields, QuotesDoNotPairError
-from iceberg_ops.data.sources.text.decoding import lines_of
+from iceberg_ops.data.sources.text.decoding import is_packed, lines_of
 from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError
 from iceberg_ops.data.sources.text.text_options import CsvOptions, TextOptions
 from iceberg_ops.errors import DataError
@@ -95,6 +95,11 @@ def refuse(file: str, record: BadRecord, line: int | None = None) -> NoReturn:
     """Raise DataError for a bad record."""
     where = "" if line is None else f", line {line}"
     raise DataError(f"source {file}{where}: {record.reason}: {_on_a_line(record.text)}")
+
+
+def is_left_out(chunk: Chunk, bad: Mapping[int, BadRecord], options: TextOptions) -> bool:
+    """Whether the bad records, by row, are left out. In a packed file there are no records, good or bad."""
+    return options.drops_malformed and not (chunk.begins and 0 in bad and is_packed(bad[0]))
 
 
 @contextmanager
