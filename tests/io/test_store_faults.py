@@ -187,6 +187,16 @@ def test_an_answer_that_ends_early_is_never_a_short_file(world: World, name: str
         CALLS[name](world.io, world.prefix)
 
 
+def test_an_error_is_not_taken_for_one_about_ranges_by_a_number_in_it(world: World) -> None:
+    for number in ("416", "error 416"):
+        world.proxy.forget()
+        body = f"<Error><Code>InvalidRequest</Code><Message>{number}</Message></Error>".encode()
+        world.proxy.spoil(Answer(400, body), method="GET", times=None)
+        with pytest.raises(TerminalError, match=number):
+            world.io.open_input(f"{world.prefix}/there")
+        assert [request.method for request in world.proxy.requests] == ["GET"]
+
+
 def test_a_file_that_is_written_again_while_it_is_read_is_an_error(world: World) -> None:
     world.other.write(f"{world.prefix}/there", os.urandom(3 * MIB))
     with world.io.open_input(f"{world.prefix}/there") as stream:

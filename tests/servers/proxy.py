@@ -24,6 +24,8 @@ from typing import Any
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authorization", "expect"})
 """Headers between two hops, which are made anew."""
 _SERVER_S = 60.0
+_POLL_S = 0.02
+"""How soon the proxy notices that it is to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class FaultProxy:
             shared = state
 
         self._server = _Listener(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="fault-proxy", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="fault-proxy", daemon=True)
 
     @property
     def port(self) -> int:

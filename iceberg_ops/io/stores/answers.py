@@ -66,10 +66,10 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
             f"not supported: listing {location}, because an object below it has a key that the client of object stores cannot name "
             f"({_first_line(text)}). Move or delete that object by another tool"
         )
-    if isinstance(error, NotImplementedError | NotSupportedError) or "NotImplemented" in text:
-        return UnsupportedError(f"not supported: {location}, because the store does not do what is asked ({said(text)})")
     status = int(m[1]) if (m := _STATUS.search(text)) else None
     code = m[1] if (m := _CODE.search(text)) else None
+    if isinstance(error, NotImplementedError | NotSupportedError) or code == "NotImplemented":
+        return UnsupportedError(f"not supported: {location}, because the store does not do what is asked ({said(text)})")
     if code in _EXPIRED or "ExpiredToken" in text:
         return TerminalError(f"{location}: the credentials have expired ({said(text)}): renew them, then run the job again")
     if status is None and isinstance(error, UnauthenticatedError | PermissionDeniedError):

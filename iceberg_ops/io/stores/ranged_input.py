@@ -141,4 +141,4 @@ class RangedInput(io.BufferedIOBase):
 def _is_about_ranges(error: BaseError) -> bool:
     """An empty object has no last bytes, and says so in several ways; Azure has no requests for last bytes."""
     text = str(error)
-    return isinstance(error, NotSupportedError) or "416" in text or "non-partial response" in text or "suffix" in text.lower()
+    return isinstance(error, NotSupportedError) or "status code: 416" in text or "non-partial response" in text
