@@ -254,6 +254,16 @@ def test_of_files_that_could_not_be_deleted_each_is_named(world: World) -> None:
     assert "refuses access" in failures[0].reason
 
 
+@pytest.mark.parametrize("fault", [LostAnswer(), CutAnswer(3), LostRequest()], ids=["lost", "cut", "never came"])
+def test_a_bulk_delete_whose_answer_is_lost_is_repeated(world: World, fault: Fault) -> None:
+    locations = [f"{world.prefix}/f{number}" for number in range(5)]
+    for location in locations:
+        world.other.write(location, b"x")
+    world.proxy.spoil(fault, method="POST")
+    assert world.io.delete_many(locations) == []
+    assert list(world.other.list_prefix(world.prefix)) == []
+
+
 def test_a_bulk_delete_without_an_answer_fails_for_every_file_and_nothing_more_is_tried(world: World) -> None:
     locations = [f"{world.prefix}/f{number}" for number in range(2_500)]
     world.proxy.spoil(BUSY, times=None)

@@ -93,6 +93,11 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
     return CatalogUnavailableError(f"{location}: the store gives no answer ({said(text)})")
 
 
+def has_status(error: Exception) -> bool:
+    """Whether the store has answered; else the connection ended, or never was."""
+    return _STATUS.search(str(error)) is not None
+
+
 def said(text: str) -> str:
     """What the store, or the network, said: its status and code, and one line."""
     status, code = _STATUS.search(text), _CODE.search(text)

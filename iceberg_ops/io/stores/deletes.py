@@ -16,9 +16,10 @@ from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure
-from iceberg_ops.io.stores.answers import error_of, missing_bucket
+from iceberg_ops.io.stores.answers import error_of, has_status, missing_bucket
 
 _AT_ONCE = 16
+_TRIES = 3
 
 Answer = tuple[str, IcebergOpsError]
 """(location, why its object could not be deleted)."""
@@ -52,14 +53,20 @@ def delete_object(store: ObjectStore, key: str, location: str) -> IcebergOpsErro
 
 
 def _in_one_request(store: ObjectStore, batch: list[tuple[str, str]]) -> list[Answer]:
-    try:
-        obstore.delete(store, [key for key, _ in batch])
-    except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for these files
-        if _is_about_all(e):
+    """The client does not repeat such a request where its connection ended in the middle; to delete twice does no harm."""
+    error: IcebergOpsError | None = None
+    for _ in range(_TRIES):
+        try:
+            obstore.delete(store, [key for key, _ in batch])
+            return []
+        except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for these files
+            if not _is_about_all(e):
+                return [answer for part in _batches(batch, _AT_ONCE) for answer in _one_by_one(store, part)]
             error = error_of(e, batch[0][1])
-            return [(location, error) for _, location in batch]
-        return [answer for part in _batches(batch, _AT_ONCE) for answer in _one_by_one(store, part)]
-    return []
+            if has_status(e):
+                break
+    assert error is not None
+    return [(location, error) for _, location in batch]
 
 
 def _one_by_one(store: ObjectStore, batch: list[tuple[str, str]]) -> list[Answer]:
