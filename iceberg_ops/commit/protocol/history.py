@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import FormerTypesError, IcebergOpsError, ValidationError
 from iceberg_ops.io.locations import Identity, identity_under
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
@@ -130,7 +132,8 @@ class History:
         return self._changes(operations, ManifestContent.DATA, EntryStatus.ADDED, may_match)
 
     def removed_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
-        """Data files removed by the window's snapshots of these operations."""
+        """Data files removed by the window's snapshots of these operations. Raises ValidationError where one of them says that it
+        removed more than its manifests show."""
         return self._changes(operations, ManifestContent.DATA, EntryStatus.DELETED, may_match)
 
     def added_deletes(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
@@ -156,9 +159,11 @@ class History:
         for snapshot in self._readable_snapshots:
             if operation_of(snapshot) not in operations:
                 continue
-            for manifest in manifests_of(self._table, snapshot):
-                if manifest.content is not content or manifest.added_snapshot_id != snapshot.snapshot_id:
-                    continue
+            manifests = manifests_of(self._table, snapshot)
+            own = [m for m in manifests if m.content is content and m.added_snapshot_id == snapshot.snapshot_id]
+            if status is EntryStatus.DELETED:
+                _forbid_untold_removals(snapshot, own)
+            for manifest in own:
                 if _has(manifest, status) and may_match(manifest):
                     for entry in entries_of(self._table, manifest):
                         if entry.status is status and entry.is_change_of(snapshot.snapshot_id):
@@ -168,6 +173,20 @@ class History:
 def _has(manifest: ManifestFile, status: EntryStatus) -> bool:
     count = manifest.added_files_count if status is EntryStatus.ADDED else manifest.deleted_files_count
     return count is None or count > 0
+
+
+def _forbid_untold_removals(snapshot: Snapshot, own: Sequence[ManifestFile]) -> None:
+    """Prevents overlooking what an engine removed that leaves removed files out of its manifests, against the spec. Raises
+    ValidationError. ``own``: the manifests of data that the snapshot wrote."""
+    told = [manifest.deleted_files_count for manifest in own]
+    said = count_of(snapshot.summary.get(summary_keys.DELETED_DATA_FILES)) or 0
+    if None not in told and said > (found := sum(count or 0 for count in told)):
+        raise ValidationError(
+            f"Cannot determine which data files snapshot {snapshot.snapshot_id} ({snapshot.operation}) removed: its summary says "
+            f"that there are {said}, and its manifests show {found}",
+            snapshot_id=snapshot.snapshot_id,
+            operation=snapshot.operation,
+        )
 
 
 def naming_the_remover(error: ValidationError, history: History) -> ValidationError:
