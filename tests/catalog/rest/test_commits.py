@@ -13,8 +13,8 @@ from iceberg_ops.catalog.rest.rest_catalog import RestCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
-from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSchema
+from iceberg_ops.commit.operations.refs import RemoveRef, SetRef
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
@@ -25,8 +25,11 @@ from iceberg_ops.errors import (
     IcebergOpsError,
     NoSuchTableError,
     TerminalError,
+    UnsupportedError,
 )
 from iceberg_ops.spec.requirements import AssertCreate
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import STRING, NestedField
 from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, SCHEMA, data_file, live_paths, make_table
@@ -235,6 +238,47 @@ def test_another_table_that_took_the_name_is_not_committed_to(server: FakeServer
     make_table(server.inner)
     with pytest.raises(CommitFailedError, match=r"table ns\.t is another one now"):
         catalog.commit_table(table, [], [SetProperties({"a": "1"})])
+
+
+NESSIE = {"defaults": {"nessie.is-nessie-catalog": "true"}, "overrides": {}}
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        (AppendFiles(added=(data_file("a"),), branch="b1"), "branch b1"),
+        (AppendFiles(added=(data_file("a"),), staged=True), "a snapshot that is not published"),
+        (SetRef(ref="t1", type="tag"), "tag t1"),
+        (RemoveRef(ref="t0"), "removing t0"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_nessie_gets_no_snapshot_that_is_not_for_main(
+    server: FakeServer, catalog: RestCatalog, table: Table, operation: Any, what: str
+) -> None:
+    """It would make it current, and say that all was done."""
+    _append(catalog, table, "first")
+    commit(catalog, table, SetRef(ref="t0", type="tag"))
+    server.config = NESSIE
+    nessie = server.catalog()
+    asked = len(server.asked("POST"))
+    with pytest.raises(UnsupportedError, match=f"not supported: {what} in catalog rest, because its server is Nessie"):
+        commit(nessie, nessie.load_table(IDENTIFIER), operation, sleep=lambda _: None)
+    assert len(server.asked("POST")) == asked
+    _append(nessie, table, "second")
+    assert live_paths(nessie.load_table(IDENTIFIER)) == {"first", "second"}
+
+
+def test_a_new_schema_goes_with_the_last_column_id_that_it_makes(server: FakeServer, catalog: RestCatalog, table: Table) -> None:
+    """Servers before the specification made it optional refuse a schema without."""
+    wider = Schema.of(*table.schema.fields, NestedField(table.metadata.last_column_id + 1, "more", STRING))
+    now = commit(catalog, table, UpdateSchema(schema=wider)).table
+    narrower = Schema.of(*table.schema.fields)
+    commit(catalog, now, UpdateSchema(schema=narrower))
+    staged, found = _staged(catalog)
+    catalog.commit_table(staged, (AssertCreate(),), found.updates)
+    sent = [u for r in server.asked("POST", "/tables/") for u in json.loads(r.content)["updates"] if u["action"] == "add-schema"]
+    assert [u["last-column-id"] for u in sent] == [4, 4, 3]
 
 
 # tables that come to be with content
