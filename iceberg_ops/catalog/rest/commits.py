@@ -115,8 +115,8 @@ def forbid_refs_beside_main(catalog: str, updates: Sequence[TableUpdate]) -> Non
         found.append("a snapshot that is not published")
     if found:
         raise UnsupportedError(
-            f"not supported: {found[0]} in catalog {catalog}, because its server is Nessie, whose tables have one snapshot, on main; "
-            f"use branches and tags of Nessie itself (the property prefix names one)"
+            f"not supported: {found[0]} in catalog {catalog}, because its server is Nessie, whose tables have one snapshot, on "
+            f"main; use branches and tags of Nessie itself (the property prefix names one)"
         )
 
 
