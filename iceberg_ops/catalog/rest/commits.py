@@ -94,6 +94,26 @@ def commit_body(
     }
 
 
+def with_ids(updates: Sequence[TableUpdate], updated: TableMetadata) -> tuple[TableUpdate, ...]:
+    """The updates that make ``updated``, with the ids that it has for new schemas, specs, their fields and sort orders: some
+    servers take ids as they come."""
+
+    def known(update: TableUpdate) -> TableUpdate:
+        match update:
+            case AddSchema(schema=schema):
+                same = next((s for s in updated.schemas if s.same_columns(schema)), None)
+                return update if same is None else AddSchema(same)
+            case AddPartitionSpec(spec=spec):
+                made = next((s for s in updated.partition_specs if s.compatible_with(spec)), None)
+                return update if made is None else AddPartitionSpec(made)
+            case AddSortOrder(sort_order=order):
+                found = next((o for o in updated.sort_orders if o.fields == order.fields), None)
+                return update if found is None else AddSortOrder(found)
+        return update
+
+    return tuple(map(known, updates))
+
+
 def _sent(updates: Iterable[TableUpdate], last_column_id: int) -> Iterator[dict[str, Any]]:
     """A new schema goes with the last column id that it makes: the specification wants it no more, and some servers do."""
     for update in updates:

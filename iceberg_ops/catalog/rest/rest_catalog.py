@@ -40,6 +40,7 @@ from iceberg_ops.catalog.rest.commits import (
     forbid_refs_beside_main,
     name_of,
     server_requirements,
+    with_ids,
 )
 from iceberg_ops.catalog.rest.loaded import Kept, KeptTables, LoadedTable
 from iceberg_ops.catalog.rest.namespaces import RestNamespaces
@@ -247,7 +248,8 @@ class RestCatalog:
                 forbid_relative(current.io, updated.location, f"{what}: location")
             check_can_be_stored(updated, current.metadata, what)
             asked = server_requirements(current.metadata, requirements, updates)
-            body = commit_body(identifier, asked, updates, current.metadata.last_column_id)
+            sent = with_ids(updates, updated)
+            body = commit_body(identifier, asked, sent, current.metadata.last_column_id)
         added = added_snapshots(updates)
 
         def is_done(found: Table) -> bool | None:

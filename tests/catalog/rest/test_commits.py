@@ -27,10 +27,22 @@ from iceberg_ops.errors import (
     TerminalError,
     UnsupportedError,
 )
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.requirements import AssertCreate
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import STRING, NestedField
-from iceberg_ops.spec.updates import SetProperties
+from iceberg_ops.spec.updates import (
+    LAST_ADDED,
+    AddPartitionSpec,
+    AddSchema,
+    AddSortOrder,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetProperties,
+)
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, SCHEMA, data_file, live_paths, make_table
 from tests.catalog.rest.fake_server import (
@@ -46,6 +58,7 @@ from tests.catalog.rest.fake_server import (
 )
 
 TABLE_ADDRESS = "/namespaces/ns/tables/t"
+BY_ID = SortOrder(1, (SortField((1,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),))
 PROPERTIES = {
     "commit.retry.num-retries": "2",
     "commit.status-check.num-retries": "1",
@@ -279,6 +292,33 @@ def test_a_new_schema_goes_with_the_last_column_id_that_it_makes(server: FakeSer
     catalog.commit_table(staged, (AssertCreate(),), found.updates)
     sent = [u for r in server.asked("POST", "/tables/") for u in json.loads(r.content)["updates"] if u["action"] == "add-schema"]
     assert [u["last-column-id"] for u in sent] == [4, 4, 3]
+
+
+def test_new_schemas_specs_and_orders_are_sent_with_the_ids_that_they_get(
+    server: FakeServer, catalog: RestCatalog, table: Table
+) -> None:
+    """Some servers take them as they come; an id of 0 stands for one that is not given yet."""
+    schema = Schema.of(*table.schema.fields, NestedField(4, "more", STRING))
+    spec = PartitionSpec(0, (PartitionField((3,), 0, IDENTITY, "region"), PartitionField((2,), 0, IDENTITY, "data")))
+    order = SortOrder(0, BY_ID.fields)
+    changed = catalog.commit_table(
+        table,
+        [],
+        [
+            AddSchema(schema),
+            SetCurrentSchema(LAST_ADDED),
+            AddPartitionSpec(spec),
+            SetDefaultSpec(LAST_ADDED),
+            AddSortOrder(order),
+            SetDefaultSortOrder(LAST_ADDED),
+        ],
+    )
+    sent = {u["action"]: u for u in json.loads(server.asked("POST", TABLE_ADDRESS)[-1].content)["updates"]}
+    assert sent["add-schema"]["schema"]["schema-id"] == 1
+    assert sent["add-spec"]["spec"]["spec-id"] == 1
+    assert [f["field-id"] for f in sent["add-spec"]["spec"]["fields"]] == [1000, 1001]
+    assert sent["add-sort-order"]["sort-order"]["order-id"] == 1
+    assert (changed.schema.schema_id, changed.spec.spec_id, changed.metadata.default_sort_order_id) == (1, 1, 1)
 
 
 # tables that come to be with content

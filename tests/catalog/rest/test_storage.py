@@ -82,6 +82,26 @@ def test_a_tables_files_are_reached_as_the_server_says_and_nothing_of_how_it_is_
     assert catalog.commit_table(table, [], []).io is table.io
 
 
+@pytest.mark.parametrize(
+    ("own", "lent", "expected"),
+    [
+        ({}, {}, "true"),
+        ({"s3.remote-signing-enabled": "false"}, {}, "false"),
+        ({"s3.access-key-id": "k"}, {}, None),
+        ({}, {"s3.access-key-id": "k"}, None),
+    ],
+)
+def test_a_server_that_offers_to_sign_is_not_asked_where_there_are_keys(
+    tmp_path: Path, own: dict[str, str], lent: dict[str, str], expected: str | None
+) -> None:
+    """Nessie offers it with every table; without keys, whoever reaches the files refuses what it cannot do."""
+    server, _ = _server(tmp_path)
+    make_table(server.inner)
+    server.table_config = {"s3.remote-signing-enabled": "true", **lent}
+    table = server.catalog(own, io=None).load_table(IDENTIFIER)
+    assert table.io.properties.get("s3.remote-signing-enabled") == expected
+
+
 def test_credentials_that_end_soon_are_asked_for_again(tmp_path: Path) -> None:
     now = [10**12]
     server, _ = _server(tmp_path)
