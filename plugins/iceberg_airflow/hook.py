@@ -2,7 +2,8 @@
 
 The connection's ``extra`` holds ``name`` (the catalog's, first part of every table name), ``type`` (``sql``, ``filesystem``,
 ...) and the catalog's properties. Given login and password are put into the ``uri`` property, so that secrets stay in
-the connection. ``deployment`` in the extra names this Airflow; it becomes part of default run keys. Example::
+the connection; for a ``rest`` catalog they are its credential, and a password alone is its token. ``deployment`` in the extra names
+this Airflow; it becomes part of default run keys. Example::
 
     AIRFLOW_CONN_ICEBERG_DEFAULT='{"conn_type": "iceberg_ops", "extra": {"name": "lake", "type": "sql",
                                    "uri": "sqlite:////data/catalog.db", "warehouse": "/data/warehouse"}}'
@@ -101,7 +102,9 @@ def catalog_config(connection: Connection) -> CatalogConfig:
     for key, value in extra.items():
         check_text(f"{where}: extra {key!r}", _text(value))
     properties = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
-    if (connection.login or connection.password) and "uri" in properties:
+    if extra["type"] == "rest":
+        properties |= _proof(properties, connection.login, connection.password, where)
+    elif (connection.login or connection.password) and "uri" in properties:
         properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)
     mask(secrets_of({**properties, "password": connection.password or ""}))
     return CatalogConfig(name=extra["name"], type=extra["type"], properties=properties)
@@ -124,6 +127,19 @@ def _extra(connection: Connection) -> Mapping[str, Any]:
 
 def _text(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _proof(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:
+    """What proves to a REST catalog who asks. Raises OptionError where the extra names it, too."""
+    if not password:
+        return {}
+    if properties.get("rest.auth.type") == "basic":
+        found = {"rest.auth.basic.username": login or "", "rest.auth.basic.password": password}
+    else:
+        found = {"credential": f"{login}:{password}"} if login else {"token": password}
+    if named := sorted({"credential", "token", *found} & properties.keys()):
+        raise OptionError(f"{where}: extra {named[0]!r} and the connection's password prove who asks: leave one of them out")
+    return found
 
 
 def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:

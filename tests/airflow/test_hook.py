@@ -68,6 +68,35 @@ def test_a_login_that_is_not_the_uris_user_is_refused() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("more", "login", "password", "expected"),
+    [
+        ({}, None, None, {}),
+        ({}, "id", "p@ss/1", {"credential": "id:p@ss/1"}),
+        ({}, None, "p@ss", {"token": "p@ss"}),
+        ({"token": "own"}, "id", None, {"token": "own"}),
+        (
+            {"rest.auth.type": "basic"},
+            "me",
+            "p@ss",
+            {"rest.auth.type": "basic", "rest.auth.basic.username": "me", "rest.auth.basic.password": "p@ss"},
+        ),
+    ],
+)
+def test_login_and_password_prove_to_a_rest_catalog_who_asks(
+    more: dict[str, str], login: str | None, password: str | None, expected: dict[str, str]
+) -> None:
+    extra = {"name": "lake", "type": "rest", "uri": "https://catalog/api", **more}
+    assert catalog_config(connection(extra, login, password)).properties == {"uri": "https://catalog/api", **expected}
+
+
+@pytest.mark.parametrize("named", ["token", "credential"])
+def test_a_rest_catalog_has_one_proof(named: str) -> None:
+    extra = {"name": "lake", "type": "rest", "uri": "https://catalog", named: "own"}
+    with pytest.raises(OptionError, match=f"lake_conn: extra '{named}' and the connection's password"):
+        catalog_config(connection(extra, "id", "geheim"))
+
+
 def test_a_connection_that_is_not_defined_is_the_authors_mistake() -> None:
     """Airflow's own error was tried again, like an outage, and the Test button showed a traceback."""
     with pytest.raises(OptionError, match="catalog connection 'nosuch' is not defined"):

@@ -8,9 +8,10 @@ before. If the heads of refs matter, each head is also a requirement, so that th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.serde.json.partition_json import spec_to_dict
 from iceberg_ops.serde.json.schema_json import schema_to_dict
 from iceberg_ops.serde.json.sort_json import sort_order_to_dict
@@ -29,6 +30,7 @@ from iceberg_ops.spec.requirements import (
     AssertTableUUID,
     TableRequirement,
 )
+from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import (
     LAST_ADDED,
@@ -37,6 +39,7 @@ from iceberg_ops.spec.updates import (
     AddSnapshot,
     AddSortOrder,
     AssignUUID,
+    RemoveSnapshotRef,
     RemoveSnapshots,
     SetCurrentSchema,
     SetDefaultSortOrder,
@@ -77,13 +80,64 @@ def server_requirements(
     return tuple(dict.fromkeys(found))
 
 
-def commit_body(identifier: Sequence[str], requirements: Iterable[TableRequirement], updates: Iterable[TableUpdate]) -> Any:
-    """The body of ``POST .../tables/{table}``. Raises UnsupportedError."""
+def commit_body(
+    identifier: Sequence[str],
+    requirements: Iterable[TableRequirement],
+    updates: Iterable[TableUpdate],
+    last_column_id: int,
+) -> Any:
+    """The body of ``POST .../tables/{table}``; ``last_column_id`` is the table's before the updates. Raises UnsupportedError."""
     return {
         "identifier": name_of(identifier),
         "requirements": [requirement_to_dict(r) for r in requirements],
-        "updates": [update_to_dict(u) for u in updates],
+        "updates": list(_sent(updates, last_column_id)),
     }
+
+
+def with_ids(updates: Sequence[TableUpdate], updated: TableMetadata) -> tuple[TableUpdate, ...]:
+    """The updates that make ``updated``, with the ids that it has for new schemas, specs, their fields and sort orders: some
+    servers take ids as they come."""
+
+    def known(update: TableUpdate) -> TableUpdate:
+        match update:
+            case AddSchema(schema=schema):
+                same = next((s for s in updated.schemas if s.same_columns(schema)), None)
+                return update if same is None else AddSchema(same)
+            case AddPartitionSpec(spec=spec):
+                made = next((s for s in updated.partition_specs if s.compatible_with(spec)), None)
+                return update if made is None else AddPartitionSpec(made)
+            case AddSortOrder(sort_order=order):
+                found = next((o for o in updated.sort_orders if o.fields == order.fields), None)
+                return update if found is None else AddSortOrder(found)
+        return update
+
+    return tuple(map(known, updates))
+
+
+def _sent(updates: Iterable[TableUpdate], last_column_id: int) -> Iterator[dict[str, Any]]:
+    """A new schema goes with the last column id that it makes: the specification wants it no more, and some servers do."""
+    for update in updates:
+        found = update_to_dict(update)
+        if isinstance(update, AddSchema):
+            last_column_id = max(last_column_id, update.schema.highest_field_id)
+            found["last-column-id"] = last_column_id
+        yield found
+
+
+def forbid_refs_beside_main(catalog: str, updates: Sequence[TableUpdate]) -> None:
+    """Prevents rows on main that were meant for a branch, or were not to be published: Nessie keeps the last snapshot of a table,
+    makes every new one current, and answers that all was done. Raises UnsupportedError."""
+    refs = [u for u in updates if isinstance(u, SetSnapshotRef)]
+    on_main = {u.ref.snapshot_id for u in refs if u.ref_name == MAIN_BRANCH}
+    found = [f"{u.ref.type} {u.ref_name}" for u in refs if u.ref_name != MAIN_BRANCH]
+    found += [f"removing {u.ref_name}" for u in updates if isinstance(u, RemoveSnapshotRef)]
+    if added_snapshots(updates) - on_main:
+        found.append("a snapshot that is not published")
+    if found:
+        raise UnsupportedError(
+            f"not supported: {found[0]} in catalog {catalog}, because its server is Nessie, whose tables have one snapshot, on "
+            f"main; use branches and tags of Nessie itself (the property prefix names one)"
+        )
 
 
 def name_of(identifier: Sequence[str]) -> dict[str, Any]:

@@ -37,13 +37,15 @@ from iceberg_ops.catalog.rest.commits import (
     commit_body,
     creation,
     creation_body,
+    forbid_refs_beside_main,
     name_of,
     server_requirements,
+    with_ids,
 )
 from iceberg_ops.catalog.rest.loaded import Kept, KeptTables, LoadedTable
 from iceberg_ops.catalog.rest.namespaces import RestNamespaces
 from iceberg_ops.catalog.rest.opening import Opening
-from iceberg_ops.catalog.rest.settings import checked_uri
+from iceberg_ops.catalog.rest.settings import DELEGATION, checked_uri
 from iceberg_ops.catalog.rest.storage import RENEWED_BEFORE_MS, TableStorage, expires_at_ms
 from iceberg_ops.deletion.gate import NOTHING, Deletion
 from iceberg_ops.errors import (
@@ -75,7 +77,6 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 SWAP_ATTEMPTS = 4
-_DELEGATION = "X-Iceberg-Access-Delegation"
 _TABLE_HEAD = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
 _RENAME = "POST /v1/{prefix}/tables/rename"
 _REGISTER = "POST /v1/{prefix}/namespaces/{namespace}/register"
@@ -106,7 +107,7 @@ class RestCatalog:
         self._addresses = Addresses(checked_uri("uri", settings.properties["uri"]), settings.prefix, settings.separator)
         self._namespaces = RestNamespaces(name, self._connection, self._addresses, settings)
         self._storage = TableStorage(settings.of_files, opened.secrets, io)
-        self._delegation = {} if f"header.{_DELEGATION}" in settings.properties else {_DELEGATION: "vended-credentials"}
+        self._delegation = {} if f"header.{DELEGATION}" in settings.properties else {DELEGATION: "vended-credentials"}
         self._kept = KeptTables()
         self._changes = Changes(name, self._connection, self._delegation)
 
@@ -230,6 +231,8 @@ class RestCatalog:
     def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
         identifier = table.identifier[1:]
         what = f"table {shown(identifier)}"
+        if self._settings.is_nessie:
+            forbid_refs_beside_main(self._name, updates)
         if AssertCreate() in requirements:
             return self._created(table, updates)
         with nothing_published(f"{what} could not be read"):
@@ -245,7 +248,8 @@ class RestCatalog:
                 forbid_relative(current.io, updated.location, f"{what}: location")
             check_can_be_stored(updated, current.metadata, what)
             asked = server_requirements(current.metadata, requirements, updates)
-            body = commit_body(identifier, asked, updates)
+            sent = with_ids(updates, updated)
+            body = commit_body(identifier, asked, sent, current.metadata.last_column_id)
         added = added_snapshots(updates)
 
         def is_done(found: Table) -> bool | None:
@@ -263,7 +267,7 @@ class RestCatalog:
             created = apply_updates(staged, updates, now_ms=max(self._clock(), staged.last_updated_ms))
             forbid_relative(table.io, created.location, f"{what}: location")
             check_can_be_stored(created, None, what)
-            body = commit_body(identifier, [AssertCreate()], (*creation(staged), *updates))
+            body = commit_body(identifier, [AssertCreate()], (*creation(staged), *updates), 0)
 
         def is_done(found: Table) -> bool:
             return same_uuid(found.metadata.table_uuid, staged.table_uuid)

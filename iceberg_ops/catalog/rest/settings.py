@@ -24,6 +24,8 @@ PAGE_SIZE = "rest-page-size"
 CONNECT_TIMEOUT = "rest.client.connection-timeout-ms"
 ANSWER_TIMEOUT = "rest.client.socket-timeout-ms"
 HEADER_PREFIX = "header."
+DELEGATION = "X-Iceberg-Access-Delegation"
+"""How the server is to give access to a table's files; ``none`` here: it is not asked."""
 
 _OWN = frozenset({IO_IMPL, LOCATION_MAPPING, READ_ONLY, FILES_MAY_CHANGE})
 """The access to files is defined by this package: a server's ``io-impl`` is a class of another language."""
@@ -97,6 +99,11 @@ class Settings:
         """None: the server is not asked for pages. Raises OptionError."""
         return None if PAGE_SIZE not in self.properties else _positive(self.properties, PAGE_SIZE, 0)
 
+    @property
+    def is_nessie(self) -> bool:
+        """Whether the server says that it is Nessie, which keeps one snapshot of a table."""
+        return self.properties.get("nessie.is-nessie-catalog", "").lower() == "true"
+
     def has(self, endpoint: str) -> bool:
         """Whether the server has ``endpoint`` (``GET /v1/{prefix}/namespaces``)."""
         return endpoint in self.endpoints
@@ -130,6 +137,8 @@ def timeouts_s(properties: Mapping[str, str]) -> tuple[float, float]:
 def headers_of(properties: Mapping[str, str]) -> dict[str, str]:
     """Headers of every request: the properties ``header.NAME``. Raises OptionError for an invalid header."""
     found = {name[len(HEADER_PREFIX) :]: value for name, value in properties.items() if name.startswith(HEADER_PREFIX)}
+    if found.get(DELEGATION) == "none":
+        del found[DELEGATION]
     for name, value in found.items():
         if not name or not name.isascii() or not name.isprintable() or " " in name or ":" in name:
             raise OptionError(f"catalog property {HEADER_PREFIX}{name}: {name!r} is no name of a header")

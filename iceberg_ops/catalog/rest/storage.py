@@ -21,6 +21,7 @@ from iceberg_ops.io.locations import is_within
 
 RENEWED_BEFORE_MS = 5 * 60 * 1000
 _MOST_KEPT = 64
+_REMOTE_SIGNING = "s3.remote-signing-enabled"
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 """Prefixes of the names of properties that hold the expiry of credentials, in milliseconds since the epoch."""
 
@@ -63,8 +64,14 @@ class TableStorage:
         self._made: OrderedDict[frozenset[tuple[str, str]], FileIO] = OrderedDict()
 
     def of_table(self, lent: Mapping[str, str]) -> FileIO:
-        """``lent``: see ``Lent.for_location``. Raises OptionError."""
-        new = {name: value for name, value in lent.items() if self._properties.get(name) != value}
+        """``lent``: see ``Lent.for_location``. A server that offers to sign requests is not asked to where there are keys. Raises
+        OptionError, UnsupportedError."""
+        has_keys = "s3.access-key-id" in {**self._properties, **lent} or self._properties.get(_REMOTE_SIGNING) == "false"
+        new = {
+            name: value
+            for name, value in lent.items()
+            if self._properties.get(name) != value and not (has_keys and name == _REMOTE_SIGNING)
+        }
         if self._is_given or not new:
             return self.of_catalog
         self._secrets.add_properties(new)

@@ -13,8 +13,8 @@ from iceberg_ops.catalog.rest.rest_catalog import RestCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
-from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSchema
+from iceberg_ops.commit.operations.refs import RemoveRef, SetRef
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
@@ -25,9 +25,24 @@ from iceberg_ops.errors import (
     IcebergOpsError,
     NoSuchTableError,
     TerminalError,
+    UnsupportedError,
 )
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.requirements import AssertCreate
-from iceberg_ops.spec.updates import SetProperties
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from iceberg_ops.spec.transforms import IDENTITY
+from iceberg_ops.spec.types import STRING, NestedField
+from iceberg_ops.spec.updates import (
+    LAST_ADDED,
+    AddPartitionSpec,
+    AddSchema,
+    AddSortOrder,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetProperties,
+)
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, SCHEMA, data_file, live_paths, make_table
 from tests.catalog.rest.fake_server import (
@@ -43,6 +58,7 @@ from tests.catalog.rest.fake_server import (
 )
 
 TABLE_ADDRESS = "/namespaces/ns/tables/t"
+BY_ID = SortOrder(1, (SortField((1,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),))
 PROPERTIES = {
     "commit.retry.num-retries": "2",
     "commit.status-check.num-retries": "1",
@@ -235,6 +251,74 @@ def test_another_table_that_took_the_name_is_not_committed_to(server: FakeServer
     make_table(server.inner)
     with pytest.raises(CommitFailedError, match=r"table ns\.t is another one now"):
         catalog.commit_table(table, [], [SetProperties({"a": "1"})])
+
+
+NESSIE = {"defaults": {"nessie.is-nessie-catalog": "true"}, "overrides": {}}
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        (AppendFiles(added=(data_file("a"),), branch="b1"), "branch b1"),
+        (AppendFiles(added=(data_file("a"),), staged=True), "a snapshot that is not published"),
+        (SetRef(ref="t1", type="tag"), "tag t1"),
+        (RemoveRef(ref="t0"), "removing t0"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_nessie_gets_no_snapshot_that_is_not_for_main(
+    server: FakeServer, catalog: RestCatalog, table: Table, operation: Any, what: str
+) -> None:
+    """It would make it current, and say that all was done."""
+    _append(catalog, table, "first")
+    commit(catalog, table, SetRef(ref="t0", type="tag"))
+    server.config = NESSIE
+    nessie = server.catalog()
+    asked = len(server.asked("POST"))
+    with pytest.raises(UnsupportedError, match=f"not supported: {what} in catalog rest, because its server is Nessie"):
+        commit(nessie, nessie.load_table(IDENTIFIER), operation, sleep=lambda _: None)
+    assert len(server.asked("POST")) == asked
+    _append(nessie, table, "second")
+    assert live_paths(nessie.load_table(IDENTIFIER)) == {"first", "second"}
+
+
+def test_a_new_schema_goes_with_the_last_column_id_that_it_makes(server: FakeServer, catalog: RestCatalog, table: Table) -> None:
+    """Servers before the specification made it optional refuse a schema without."""
+    wider = Schema.of(*table.schema.fields, NestedField(table.metadata.last_column_id + 1, "more", STRING))
+    now = commit(catalog, table, UpdateSchema(schema=wider)).table
+    narrower = Schema.of(*table.schema.fields)
+    commit(catalog, now, UpdateSchema(schema=narrower))
+    staged, found = _staged(catalog)
+    catalog.commit_table(staged, (AssertCreate(),), found.updates)
+    sent = [u for r in server.asked("POST", "/tables/") for u in json.loads(r.content)["updates"] if u["action"] == "add-schema"]
+    assert [u["last-column-id"] for u in sent] == [4, 4, 3]
+
+
+def test_new_schemas_specs_and_orders_are_sent_with_the_ids_that_they_get(
+    server: FakeServer, catalog: RestCatalog, table: Table
+) -> None:
+    """Some servers take them as they come; an id of 0 stands for one that is not given yet."""
+    schema = Schema.of(*table.schema.fields, NestedField(4, "more", STRING))
+    spec = PartitionSpec(0, (PartitionField((3,), 0, IDENTITY, "region"), PartitionField((2,), 0, IDENTITY, "data")))
+    order = SortOrder(0, BY_ID.fields)
+    changed = catalog.commit_table(
+        table,
+        [],
+        [
+            AddSchema(schema),
+            SetCurrentSchema(LAST_ADDED),
+            AddPartitionSpec(spec),
+            SetDefaultSpec(LAST_ADDED),
+            AddSortOrder(order),
+            SetDefaultSortOrder(LAST_ADDED),
+        ],
+    )
+    sent = {u["action"]: u for u in json.loads(server.asked("POST", TABLE_ADDRESS)[-1].content)["updates"]}
+    assert sent["add-schema"]["schema"]["schema-id"] == 1
+    assert sent["add-spec"]["spec"]["spec-id"] == 1
+    assert [f["field-id"] for f in sent["add-spec"]["spec"]["fields"]] == [1000, 1001]
+    assert sent["add-sort-order"]["sort-order"]["order-id"] == 1
+    assert (changed.schema.schema_id, changed.spec.spec_id, changed.metadata.default_sort_order_id) == (1, 1, 1)
 
 
 # tables that come to be with content

@@ -252,15 +252,23 @@ def test_a_rest_catalog_is_loaded_by_its_type() -> None:
 
 
 def test_headers_are_sent_with_every_request(server: FakeServer) -> None:
-    catalog = server.catalog({"header.X-Tenant": "t1", "header.X-Iceberg-Access-Delegation": ""})
+    catalog = server.catalog({"header.X-Tenant": "t1", "header.X-Iceberg-Access-Delegation": "remote-signing"})
     make_table(catalog)
     for request in server.requests:
         assert request.headers["X-Tenant"] == "t1"
-        assert request.headers["X-Iceberg-Access-Delegation"] == ""
+        assert request.headers["X-Iceberg-Access-Delegation"] == "remote-signing"
         assert request.headers["User-Agent"].startswith("iceberg-ops/")
     for name, value in (("header.", "x"), ("header.a b", "x"), ("header.a", "x\r\nY: z"), ("header.a", "ü")):
         with pytest.raises(OptionError):
             server.catalog({name: value})
+
+
+@pytest.mark.parametrize(("given", "sent"), [({}, "vended-credentials"), ({"header.X-Iceberg-Access-Delegation": "none"}, None)])
+def test_the_server_is_asked_for_credentials_unless_it_is_told_not_to(
+    server: FakeServer, given: dict[str, str], sent: str | None
+) -> None:
+    make_table(server.catalog(given))
+    assert server.asked("POST", "/tables")[-1].headers.get("X-Iceberg-Access-Delegation") == sent
 
 
 def test_a_drop_asks_the_server_to_leave_the_files(server: FakeServer) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.rest.storage import Lent, expires_at_ms
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from tests.builders import IDENTIFIER, make_table
@@ -64,17 +65,41 @@ def _server(folder: Path) -> tuple[FakeServer, Any]:
     return server, server.catalog({"token": "geheim-1", "header.X": "geheim-2", "s3.endpoint": "own"}, io=None)
 
 
+def _about_files(io: FileIO) -> dict[str, str]:
+    return {name: value for name, value in io.properties.items() if name != "io-impl"}
+
+
 def test_a_tables_files_are_reached_as_the_server_says_and_nothing_of_how_it_is_asked_is_passed_on(tmp_path: Path) -> None:
     server, catalog = _server(tmp_path)
     server.table_config = {"client.region": "eu"}
     server.credentials = [{"prefix": "/", "config": {"s3.access-key-id": "k"}}]
     table = make_table(catalog)
-    assert dict(table.io.properties) == {"io-impl": "local", "client.region": "eu", "s3.access-key-id": "k", "s3.endpoint": "own"}
-    assert dict(catalog.io.properties) == {"io-impl": "local", "s3.endpoint": "own"}
+    assert _about_files(table.io) == {"client.region": "eu", "s3.access-key-id": "k", "s3.endpoint": "own"}
+    assert _about_files(catalog.io) == {"s3.endpoint": "own"}
     assert load_file_io(table.io.properties).properties == table.io.properties
     other = make_table(catalog, identifier=("ns", "u"))
     assert other.io is table.io, "tables of the same properties share one"
     assert catalog.commit_table(table, [], []).io is table.io
+
+
+@pytest.mark.parametrize(
+    ("own", "lent", "expected"),
+    [
+        ({}, {}, "true"),
+        ({"s3.remote-signing-enabled": "false"}, {}, "false"),
+        ({"s3.access-key-id": "k"}, {}, None),
+        ({}, {"s3.access-key-id": "k"}, None),
+    ],
+)
+def test_a_server_that_offers_to_sign_is_not_asked_where_there_are_keys(
+    tmp_path: Path, own: dict[str, str], lent: dict[str, str], expected: str | None
+) -> None:
+    """Nessie offers it with every table; without keys, whoever reaches the files refuses what it cannot do."""
+    server, _ = _server(tmp_path)
+    make_table(server.inner)
+    server.table_config = {"s3.remote-signing-enabled": "true", **lent}
+    table = server.catalog(own, io=None).load_table(IDENTIFIER)
+    assert table.io.properties.get("s3.remote-signing-enabled") == expected
 
 
 def test_credentials_that_end_soon_are_asked_for_again(tmp_path: Path) -> None:
