@@ -70,9 +70,9 @@ class HiveLock:
 
 @contextmanager
 def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None] = time.sleep) -> Iterator[HiveLock]:
-    """Hold the lock: meanwhile no other writer that takes locks changes the table. After a change with an unknown outcome that got no
-    answer the lock is kept until it expires, because the change may still arrive. Raises NotAppliedError if the lock is not
-    acquired."""
+    """Hold the lock: meanwhile no other writer that takes locks changes the table. After a change that got no answer, and whose
+    outcome is unknown, the lock is kept until it expires, because the change may still arrive. Raises NotAppliedError if the lock
+    is not acquired."""
     lock = HiveLock(metastore, _acquired(metastore, database, name, sleep), f"{database}.{name}")
     try:
         yield lock
@@ -122,8 +122,8 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
 
 
 def _give_back(metastore: Metastore, lock_id: int) -> None:
-    """A lock that cannot be released expires by itself: its error must not hide the result of the commit. A call without an answer is
-    made once more, because others wait for the lock."""
+    """A lock that cannot be released expires by itself: its error must not hide the result of the commit. A call without an answer
+    is made once more, because others wait for the lock."""
     for is_last in (False, True):
         try:
             metastore.call(lambda client: client.unlock(UnlockRequest(lockid=lock_id)))
