@@ -14,23 +14,31 @@ Hive stores names in lower case. A name with capital letters is not found, and i
 
 from __future__ import annotations
 
-import getpass
 import logging
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from pymetastore.hive_metastore import ThriftHiveMetastore
-from pymetastore.hive_metastore.ttypes import Database, EnvironmentContext
+from pymetastore.hive_metastore.ttypes import (
+    ClientCapabilities,
+    ClientCapability,
+    Database,
+    EnvironmentContext,
+    GetTableRequest,
+    GetTablesRequest,
+)
 from pymetastore.hive_metastore.ttypes import Table as HiveTable
 
 from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.hive.hive_lock import HiveLock, locked
 from iceberg_ops.catalog.hive.hive_table import (
+    DO_NOT_UPDATE_STATS,
+    EXTERNAL,
     ICEBERG,
     LOCK_ENABLED,
     METADATA_LOCATION,
@@ -40,10 +48,10 @@ from iceberg_ops.catalog.hive.hive_table import (
     new_hive_view,
     set_metadata,
 )
-from iceberg_ops.catalog.hive.metastore import InvalidObject, Metastore, NoSuchObject, ObjectExists
+from iceberg_ops.catalog.hive.metastore import Answer, InvalidObject, Metastore, NoSuchObject, ObjectExists, user_name
 from iceberg_ops.catalog.names import check_new_names
-from iceberg_ops.catalog.outcomes import Tried
-from iceberg_ops.catalog.pointer import PointerCatalog, RefusedError
+from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, state_if_interrupted
+from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog, RefusedError
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
@@ -60,6 +68,9 @@ _TABLES_AT_ONCE = 300
 _MODIFIED = "The table has been modified"
 _LOCATION = "location"
 _COMMENT = "comment"
+_TRIMMED = "".join(map(chr, range(0x21)))
+_CAPABILITIES = ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES])
+"""Without it the metastore refuses each request that meets such a table of Hive."""
 
 
 class _OfThread(threading.local):
@@ -68,6 +79,8 @@ class _OfThread(threading.local):
     properties: Mapping[str, str] | None = None
     metadata: TableMetadata | None = None
     lock: HiveLock | None = None
+    tried: Callable[[], None] | None = None
+    """Says that the change is about to be tried: waiting for a lock and reading the record come before."""
 
 
 class HiveCatalog(PointerCatalog):
@@ -98,11 +111,12 @@ class HiveCatalog(PointerCatalog):
 
     def _hive_table(self, identifier: Identifier) -> HiveTable | None:
         """The metastore's record of an Iceberg table; None if there is none, also if the table is Hive's own."""
-        if len(identifier) != 2 or any(name != name.lower() or not name for name in identifier):
+        if len(identifier) != 2 or not all(map(_is_kept, identifier)):
             return None
         database, name = identifier
         try:
-            table = self._metastore.call(lambda client: client.get_table(database, name))
+            request = GetTableRequest(dbName=database, tblName=name, capabilities=_CAPABILITIES)
+            table: HiveTable = self._metastore.call(lambda client: client.get_table_req(request)).table
         except NoSuchObject:
             return None
         return None if _location_in(table) is None else table
@@ -115,7 +129,10 @@ class HiveCatalog(PointerCatalog):
         self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
     ) -> str:
         with self._in_hand(current.properties, metadata):
-            return super()._publish_next(identifier, current_location, current, metadata, tried)
+            return super()._publish_next(identifier, current_location, current, metadata, partial(self._will_try, tried))
+
+    def _will_try(self, tried: Tried, location: str) -> None:
+        self._here.tried = partial(tried, location)
 
     @contextmanager
     def _in_hand(self, properties: Mapping[str, str], metadata: TableMetadata) -> Iterator[None]:
@@ -123,17 +140,18 @@ class HiveCatalog(PointerCatalog):
         try:
             yield
         finally:
-            self._here.properties = self._here.metadata = None
+            self._here.properties = self._here.metadata = self._here.tried = None
 
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
         database, name = identifier
         metadata = self._here.metadata or read_metadata(self.io, location)
-        table = new_hive_table(database, name, metadata.properties.get(OWNER) or getpass.getuser())
+        table = new_hive_table(database, name, metadata.properties.get(OWNER) or user_name())
         set_metadata(table, location, metadata, {}, None)
         try:
             self._metastore.call(lambda client: client.create_table_with_environment_context(table, _context()))
         except ObjectExists:
-            raise AlreadyExistsError(f"table {database}.{name} already exists in catalog {self.name}") from None
+            if self._current_location(identifier) != location:  # The metastore itself tries again what its database did not answer.
+                raise AlreadyExistsError(f"table {database}.{name} already exists in catalog {self.name}") from None
         except (NoSuchObject, InvalidObject) as e:
             raise RefusedError(f"table {database}.{name} could not be created: {e}; nothing was changed") from e
 
@@ -157,6 +175,11 @@ class HiveCatalog(PointerCatalog):
         table = self._hive_table(old)
         if table is None or _location_in(table) != expected:
             return False
+        if table.parameters.get(EXTERNAL, "").upper() != "TRUE":
+            raise RefusedError(
+                f"table {'.'.join(old)} is not external in the Hive Metastore, which would move its files away with its name: set "
+                f"the parameter {EXTERNAL} to TRUE there first; nothing was changed"
+            )
         table.dbName, table.tableName = new
         try:
             return self._altered(old, table, expected)
@@ -175,29 +198,39 @@ class HiveCatalog(PointerCatalog):
         """Write the record if the table is at ``expected``; return False if it certainly is not. Raises NotAppliedError,
         RefusedError, and CatalogUnavailableError if the outcome is unknown."""
         database, name = identifier
-        if self._here.lock is not None:
-            self._here.lock.check()
         context = _context(expected_parameter_key=METADATA_LOCATION, expected_parameter_value=expected)
         try:
-            self._metastore.call(lambda client: client.alter_table_with_environment_context(database, name, table, context))
+            with self._changing():
+                self._metastore.call(lambda client: client.alter_table_with_environment_context(database, name, table, context))
         except NoSuchObject:
             return False
         except InvalidObject as e:
             raise RefusedError(f"table {database}.{name} could not be changed: {e}; nothing was changed") from e
         return True
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Within, the one call that changes a table: its lock is still held, and who waits for the outcome is told."""
+        if self._here.lock is not None:
+            self._here.lock.check()
+        if self._here.tried is not None:
+            self._here.tried()
+        with nullcontext() if self._here.lock is None else self._here.lock.changing():
+            yield
+
     def _forget(self, identifier: Identifier, location: str) -> None:
-        with self._held(identifier, None):
+        done = dropped_in_part((self.name, *identifier))
+        with state_if_interrupted(done) as happened, self._held(identifier, None):
             super()._forget(identifier, location)
+            happened()
 
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         if self._current_location(identifier) != expected:
             return False
-        if self._here.lock is not None:
-            self._here.lock.check()
         database, name = identifier
         try:
-            self._metastore.call(lambda client: client.drop_table(database, name, False))
+            with self._changing():
+                self._metastore.call(lambda client: client.drop_table(database, name, False))
         except NoSuchObject:
             return False
         return True
@@ -224,24 +257,42 @@ class HiveCatalog(PointerCatalog):
     def _check_compares(self, database: str) -> None:
         """Raise RefusedError if the metastore does not compare expected values. Checked once, with a view created for it."""
         if self._compares is None:
-            name = f"iceberg_ops_probe_{uuid.uuid4().hex}"
-            probe = new_hive_view(database, name)
-            self._metastore.call(lambda client: client.create_table(probe))
             try:
-                context = _context(expected_parameter_key=METADATA_LOCATION, expected_parameter_value="another")
-                self._metastore.call(lambda client: client.alter_table_with_environment_context(database, name, probe, context))
-                self._compares = False
-            except CatalogUnavailableError as e:
-                if _MODIFIED not in str(e):
-                    raise
-                self._compares = True
-            finally:
-                self._metastore.call(lambda client: client.drop_table(database, name, False))
+                self._compares = self._refuses_a_change(database)
+            except (Answer, CatalogUnavailableError) as e:
+                raise NotAppliedError(
+                    f"catalog {self.name}: whether its Hive Metastore compares expected parameters cannot be told, because no view "
+                    f"could be made and changed for it in {database}: {e}; with {LOCK_ENABLED}=true it is not asked"
+                ) from e
         if not self._compares:
             raise RefusedError(
                 f"catalog {self.name}: its Hive Metastore does not compare expected parameters (HIVE-26882), so commits without a "
                 f"lock could overwrite each other: set {LOCK_ENABLED} to true; nothing was changed"
             )
+
+    def _refuses_a_change(self, database: str) -> bool:
+        """Whether the metastore refuses to change a view that has another value than is expected."""
+        name = f"iceberg_ops_probe_{uuid.uuid4().hex}"
+        probe = new_hive_view(database, name)
+        context = _context(expected_parameter_key=METADATA_LOCATION, expected_parameter_value="another")
+        try:
+            self._metastore.call(lambda client: client.create_table(probe))
+            self._metastore.call(lambda client: client.alter_table_with_environment_context(database, name, probe, context))
+            return False
+        except CatalogUnavailableError as e:
+            if _MODIFIED not in str(e):
+                raise
+            return True
+        finally:
+            self._drop_view(database, name)
+
+    def _drop_view(self, database: str, name: str) -> None:
+        try:
+            self._metastore.call(lambda client: client.drop_table(database, name, False))
+        except NoSuchObject:
+            return
+        except Exception as e:  # noqa: BLE001 - what was found out is the answer
+            log.warning("view %s.%s is left in the Hive Metastore, and can be dropped: %s", database, name, e)
 
     # namespaces
 
@@ -252,7 +303,10 @@ class HiveCatalog(PointerCatalog):
         names: list[str] = self._metastore.call(lambda client: client.get_all_tables(database))
         for start in range(0, len(names), _TABLES_AT_ONCE):
             batch = names[start : start + _TABLES_AT_ONCE]
-            tables: list[HiveTable] = self._metastore.call(partial(_tables, database, batch))
+            try:
+                tables: list[HiveTable] = self._metastore.call(partial(_tables, database, batch))
+            except NoSuchObject:
+                raise NoSuchNamespaceError(f"catalog {self.name} has no namespace {database}") from None
             found += [(database, str(table.tableName)) for table in tables if _location_in(table) is not None]
         return sorted(found)
 
@@ -275,7 +329,7 @@ class HiveCatalog(PointerCatalog):
             description=given.pop(_COMMENT, None),
             locationUri=location,
             parameters=given,
-            ownerName=getpass.getuser(),
+            ownerName=user_name(),
             ownerType=1,
         )
         try:
@@ -311,12 +365,13 @@ class HiveCatalog(PointerCatalog):
         return self._database(namespace) is not None
 
     def _database(self, namespace: tuple[str, ...]) -> Database | None:
-        if len(namespace) != 1 or not namespace[0] or namespace[0] != namespace[0].lower():
+        if len(namespace) != 1 or not _is_kept(namespace[0]):
             return None
         try:
-            return self._metastore.call(lambda client: client.get_database(namespace[0]))
+            found: Database = self._metastore.call(lambda client: client.get_database(namespace[0]))
         except NoSuchObject:
             return None
+        return found
 
     def _check_new(self, identifier: Identifier) -> None:
         if len(identifier) > 1:
@@ -331,8 +386,14 @@ def _check_new_names(namespace: tuple[str, ...], names: tuple[str, ...]) -> None
         raise BadInputError(f"name {capital!r}: a Hive Metastore keeps names in lower case: use {capital.lower()!r}")
 
 
+def _is_kept(name: str) -> bool:
+    """Whether the metastore keeps the name as it is. It finds others, too; but a lock on ``t `` is not that on ``t``."""
+    return bool(name) and name == name.strip(_TRIMMED).lower()
+
+
 def _tables(database: str, names: list[str], client: ThriftHiveMetastore.Client) -> list[HiveTable]:
-    found: list[HiveTable] = client.get_table_objects_by_name(database, names)
+    request = GetTablesRequest(dbName=database, tblNames=names, capabilities=_CAPABILITIES)
+    found: list[HiveTable] = client.get_table_objects_by_name_req(request).tables
     return found
 
 
@@ -343,4 +404,4 @@ def _location_in(table: HiveTable) -> str | None:
 
 
 def _context(**more: str) -> EnvironmentContext:
-    return EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true", **more})
+    return EnvironmentContext(properties={DO_NOT_UPDATE_STATS: "true", **more})

@@ -6,7 +6,6 @@ two calls, each of which ends within ``metastore.TIMEOUT_MS``, and sends a heart
 
 from __future__ import annotations
 
-import getpass
 import logging
 import socket
 import time
@@ -27,9 +26,9 @@ from pymetastore.hive_metastore.ttypes import (
     UnlockRequest,
 )
 
-from iceberg_ops.catalog.hive.metastore import Metastore, NoSuchLock
-from iceberg_ops.catalog.pointer import NotAppliedError
-from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
+from iceberg_ops.catalog.hive.metastore import Answer, FailedError, Metastore, NoSuchLock, user_name
+from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
+from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, IcebergOpsError
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +38,14 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HiveLock:
-    """A lock that one commit holds."""
+    """A lock that one commit holds. ``in_doubt``: a change under it got no answer, and may still arrive."""
 
     metastore: Metastore
     lock_id: int
     table: str
+    in_doubt: bool = False
 
     def check(self) -> None:
         """Call this right before a change. Raises NotAppliedError if the metastore has removed the lock."""
@@ -56,19 +56,32 @@ class HiveLock:
         except CatalogUnavailableError as e:
             raise NotAppliedError(str(e)) from e
 
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Within, one change. Only what the metastore does not answer leaves a doubt."""
+        before, self.in_doubt = self.in_doubt, True
+        try:
+            yield
+        except (Answer, FailedError, NotAppliedError, RefusedError):
+            self.in_doubt = before
+            raise
+        self.in_doubt = before
+
 
 @contextmanager
 def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None] = time.sleep) -> Iterator[HiveLock]:
-    """Hold the lock: meanwhile no other writer that takes locks changes the table. After a change with an unknown outcome the lock
-    is kept until it expires, because the change may still arrive. Raises NotAppliedError if the lock is not acquired."""
+    """Hold the lock: meanwhile no other writer that takes locks changes the table. After a change that got no answer, and whose
+    outcome is unknown, the lock is kept until it expires, because the change may still arrive. Raises NotAppliedError if the lock
+    is not acquired."""
     lock = HiveLock(metastore, _acquired(metastore, database, name, sleep), f"{database}.{name}")
     try:
         yield lock
-    except CommitStateUnknownError:
-        log.warning("table %s: lock %s is kept until the metastore lets it run out", lock.table, lock.lock_id)
-        raise
-    except BaseException:
-        _give_back(metastore, lock.lock_id)
+    except BaseException as e:
+        is_known = isinstance(e, IcebergOpsError) and not isinstance(e, CommitStateUnknownError)
+        if is_known or not lock.in_doubt:
+            _give_back(metastore, lock.lock_id)
+        else:
+            log.warning("table %s: lock %s is kept until the metastore lets it run out", lock.table, lock.lock_id)
         raise
     _give_back(metastore, lock.lock_id)
 
@@ -76,14 +89,16 @@ def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[floa
 def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None]) -> int:
     agent = f"Iceberg-{uuid.uuid4()}"
     component = LockComponent(type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname=database, tablename=name)
-    request = LockRequest(component=[component], user=getpass.getuser(), hostname=socket.gethostname(), agentInfo=agent)
+    request = LockRequest(component=[component], user=user_name(), hostname=socket.gethostname(), agentInfo=agent)
     try:
         found = metastore.call(lambda client: client.lock(request))
-    except NotAppliedError:
+    except (NotAppliedError, RefusedError):
         raise
-    except CatalogUnavailableError as e:
+    except BaseException as e:
         _give_back_if_there(metastore, database, name, agent)
-        raise NotAppliedError(f"table {database}.{name}: no lock: {e}") from e
+        if isinstance(e, CatalogUnavailableError):
+            raise NotAppliedError(f"table {database}.{name}: no lock: {e}") from e
+        raise
     lock_id, state, pause, until = found.lockid, found.state, _FIRST_PAUSE_S, time.monotonic() + WAIT_S
     try:
         while state == LockState.WAITING and time.monotonic() < until:
@@ -107,11 +122,18 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
 
 
 def _give_back(metastore: Metastore, lock_id: int) -> None:
-    """A lock that cannot be released expires by itself: its error must not hide the result of the commit."""
-    try:
-        metastore.call(lambda client: client.unlock(UnlockRequest(lockid=lock_id)))
-    except Exception as e:  # noqa: BLE001 - see above
-        log.warning("lock %s stays until the metastore lets it run out: %s", lock_id, e)
+    """A lock that cannot be released expires by itself: its error must not hide the result of the commit. A call without an answer
+    is made once more, because others wait for the lock."""
+    for is_last in (False, True):
+        try:
+            metastore.call(lambda client: client.unlock(UnlockRequest(lockid=lock_id)))
+        except NoSuchLock:
+            return
+        except Exception as e:  # noqa: BLE001 - see above
+            if is_last:
+                log.warning("lock %s stays until the metastore lets it run out: %s", lock_id, e)
+        else:
+            return
 
 
 def _give_back_if_there(metastore: Metastore, database: str, name: str, agent: str) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping
 
 from pymetastore.hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor
 from pymetastore.hive_metastore.ttypes import Table as HiveTable
 
+from iceberg_ops.catalog.pointer import RefusedError
 from iceberg_ops.serde.json.partition_json import spec_to_dict
 from iceberg_ops.serde.json.schema_json import schema_to_dict
 from iceberg_ops.serde.json.sort_json import sort_order_to_dict
@@ -28,8 +30,11 @@ ICEBERG = "ICEBERG"
 LOCK_ENABLED = "engine.hive.lock-enabled"
 ENGINE_ENABLED = "engine.hive.enabled"
 OWNER = "hive.metastore.table.owner"
+DO_NOT_UPDATE_STATS = "DO_NOT_UPDATE_STATS"
+EXTERNAL = "EXTERNAL"
+_MOST_OF_KEY = _MOST_OF_COMMENT = 256
 MOST_CHARACTERS = 32_672
-"""The longest parameter that the metastore's database accepts (Java: ``iceberg.hive.table-property-max-size``)."""
+"""The longest parameter value that the metastore's database accepts (Java: ``iceberg.hive.table-property-max-size``)."""
 
 _TRANSLATED = {"gc.enabled": "external.table.purge"}
 _STATISTICS = {
@@ -43,6 +48,7 @@ _HIVE_TYPES = {
     "timestamp": "timestamp", "timestamptz": "timestamp", "timestamp_ns": "timestamp", "timestamptz_ns": "timestamp",
     "variant": "binary", "unknown": "string",
 }  # fmt: skip
+_STORAGE_HANDLER = "storage_handler"
 _HANDLER = "org.apache.iceberg.mr.hive.HiveIceberg"
 
 
@@ -57,7 +63,7 @@ def new_hive_table(database: str, name: str, owner: str) -> HiveTable:
         lastAccessTime=now,
         retention=2**31 - 1,
         partitionKeys=[],
-        parameters={"EXTERNAL": "TRUE", "DO_NOT_UPDATE_STATS": "true"},
+        parameters={EXTERNAL: "TRUE", DO_NOT_UPDATE_STATS: "true"},
         tableType="EXTERNAL_TABLE",
     )
 
@@ -77,22 +83,26 @@ def new_hive_view(database: str, name: str) -> HiveTable:
 
 def set_metadata(table: HiveTable, location: str, metadata: TableMetadata, before: Mapping[str, str], expected: str | None) -> None:
     """Record that the table's current metadata is ``metadata``, at ``location``. ``before`` are the table's former properties:
-    those that it no longer has are removed. ``expected`` is its former location, None for a new table."""
+    those that it no longer has are removed. ``expected`` is its former location, None for a new table. A table that is set up for
+    Hive stays so where its property does not say: another engine may have that from its own configuration. Raises RefusedError."""
     parameters: dict[str, str] = dict(table.parameters or {})
     for key in before.keys() - metadata.properties.keys():
         parameters.pop(_TRANSLATED.get(key, key), None)
     for key, value in metadata.properties.items():
-        if key.lower() != OWNER:
+        if key.lower() != OWNER and len(key) <= _MOST_OF_KEY and len(value) <= MOST_CHARACTERS:
             parameters[_TRANSLATED.get(key, key)] = value
     if metadata.table_uuid:
         parameters["uuid"] = metadata.table_uuid
     parameters |= {TABLE_TYPE: ICEBERG, METADATA_LOCATION: location}
     if expected:
         parameters[PREVIOUS_METADATA_LOCATION] = expected
-    is_for_hive = metadata.properties.get(ENGINE_ENABLED, "").lower() == "true"
-    parameters.pop("storage_handler", None)
+    handler = parameters.pop(_STORAGE_HANDLER, "")
+    wanted = metadata.properties.get(ENGINE_ENABLED)
+    is_for_hive = ENGINE_ENABLED not in before and handler.startswith(_HANDLER) if wanted is None else wanted.lower() == "true"
     if is_for_hive:
-        parameters["storage_handler"] = f"{_HANDLER}StorageHandler"
+        parameters[_STORAGE_HANDLER] = f"{_HANDLER}StorageHandler"
+    parameters.pop("COLUMN_STATS_ACCURATE", None)  # Hive would answer queries from statistics of an earlier state.
+    parameters[DO_NOT_UPDATE_STATS] = "true"
     for key in ("current-snapshot-id", "current-snapshot-timestamp-ms", "current-snapshot-summary"):
         parameters.pop(key, None)
     for key in ("current-schema", "default-partition-spec", "default-sort-order"):
@@ -123,8 +133,11 @@ def _storage(metadata: TableMetadata, is_for_hive: bool) -> StorageDescriptor:
     else:
         formats = "org.apache.hadoop.mapred.File"
         classes = (f"{formats}InputFormat", f"{formats}OutputFormat", "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe")
+    fields = metadata.schema.fields
+    if twice := next((name for name, n in Counter(f.name.lower() for f in fields).items() if n > 1), None):
+        raise RefusedError(f"a Hive Metastore does not take two columns {twice!r} that differ only in case; nothing was changed")
     return StorageDescriptor(
-        cols=[FieldSchema(name=f.name, type=hive_type(f.type), comment=f.doc) for f in metadata.schema.fields],
+        cols=[FieldSchema(name=f.name, type=hive_type(f.type), comment=f.doc and f.doc[:_MOST_OF_COMMENT]) for f in fields],
         location=metadata.location,
         inputFormat=classes[0],
         outputFormat=classes[1],

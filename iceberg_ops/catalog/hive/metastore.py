@@ -6,7 +6,9 @@ connection; free connections wait in a pool. A call without an answer closes its
 
 from __future__ import annotations
 
+import getpass
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,11 +25,11 @@ from pymetastore.hive_metastore.ttypes import (
     UnknownDBException,
 )
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.Thrift import TException
+from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from iceberg_ops.catalog.pointer import NotAppliedError
+from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.errors import CatalogUnavailableError, OptionError
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,10 @@ log = logging.getLogger(__name__)
 DEFAULT_PORT = 9083
 TIMEOUT_MS = 60_000
 """The limit for connecting and for each answer. It is shorter than the time after which the metastore removes a lock."""
+
+
+class FailedError(CatalogUnavailableError):
+    """The metastore answers that the call failed, and has ended: it may have had an effect, but will have none any more."""
 
 
 class Answer(Exception):
@@ -88,8 +94,8 @@ class Metastore:
     def call(self, do: Callable[[ThriftHiveMetastore.Client], Any]) -> Any:
         """The result of ``do`` with a client.
 
-        Raises NotAppliedError if no metastore was reached, CatalogUnavailableError if a change may have happened or not, and
-        an ``Answer`` if the metastore refuses the call."""
+        Raises NotAppliedError if no metastore was reached, FailedError and CatalogUnavailableError if a change may have happened
+        or not, RefusedError if the metastore does not know the call, and an ``Answer`` if the metastore refuses the call."""
         connection = self._opened()
         try:
             found = do(connection.client)
@@ -99,9 +105,13 @@ class Metastore:
                 raise answer(_text(e)) from None
             if isinstance(e, MetaException):
                 self._free.append(connection)
-            else:
-                connection.close()
-            raise CatalogUnavailableError(f"catalog {self.catalog}: {_text(e)}") from None
+                raise FailedError(f"catalog {self.catalog}: {_text(e)}") from None
+            connection.close()
+            if not isinstance(e, TApplicationException):
+                raise CatalogUnavailableError(f"catalog {self.catalog}: {_text(e)}") from None
+            if e.type == TApplicationException.UNKNOWN_METHOD:
+                raise RefusedError(f"catalog {self.catalog}: its Hive Metastore does not know a call: {_text(e)}") from None
+            raise FailedError(f"catalog {self.catalog}: {_text(e)}") from None
         except OSError as e:
             connection.close()
             raise CatalogUnavailableError(f"catalog {self.catalog}: the Hive Metastore did not answer: {e}") from e
@@ -134,6 +144,7 @@ class _Connection:
     transport: TBufferedTransport
     socket: TSocket
     client: ThriftHiveMetastore.Client
+    process: int
 
     @classmethod
     def to(cls, host: str, port: int, timeout_ms: int, ugi: str) -> _Connection:
@@ -141,7 +152,7 @@ class _Connection:
         socket.setTimeout(timeout_ms)
         transport = TBufferedTransport(socket)
         client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
-        made = cls(transport, socket, client)
+        made = cls(transport, socket, client, os.getpid())
         try:
             transport.open()
             if ugi:
@@ -153,11 +164,19 @@ class _Connection:
         return made
 
     def is_alive(self) -> bool:
-        """False if the metastore closed it while it was free."""
-        return bool(self.socket.isOpen())
+        """False if the metastore closed it while it was free, and in a forked process: its parent uses it, too."""
+        return self.process == os.getpid() and bool(self.socket.isOpen())
 
     def close(self) -> None:
         self.transport.close()
+
+
+def user_name() -> str:
+    """The user for the metastore's records. In a container the user may have a number only."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _address(text: str) -> tuple[str, int]:
