@@ -31,13 +31,13 @@ class _OfThread(threading.local):
 
 
 class RecordingCatalog(PointerCatalog, ABC):
-    """``_here`` holds what the commit that runs in this thread publishes."""
+    """A catalog that records what it publishes. Several threads may commit at once."""
 
-    _here = _OfThread()
+    _in_this_thread = _OfThread()
 
     def _published(self, location: str) -> Published:
         """What is to be recorded with the pointer to ``location``. It is read where only the location was given (``register``)."""
-        return self._here.published or Published(read_metadata(self.io, location), {})
+        return self._in_this_thread.published or Published(read_metadata(self.io, location), {})
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
         with self._publishing(Published(metadata, {})):
@@ -51,8 +51,8 @@ class RecordingCatalog(PointerCatalog, ABC):
 
     @contextmanager
     def _publishing(self, what: Published) -> Iterator[None]:
-        self._here.published = what
+        self._in_this_thread.published = what
         try:
             yield
         finally:
-            self._here.published = None
+            self._in_this_thread.published = None

@@ -19,8 +19,8 @@ from pymetastore.hive_metastore.ttypes import (
 
 from iceberg_ops.catalog.hive import hive_lock
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
-from iceberg_ops.catalog.hive.hive_table import hive_type
 from iceberg_ops.catalog.hive.metastore import Metastore
+from iceberg_ops.catalog.hive_types import hive_type
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles

@@ -51,7 +51,8 @@ from iceberg_ops.catalog.hive.hive_table import (
 from iceberg_ops.catalog.hive.metastore import Answer, InvalidObject, Metastore, NoSuchObject, ObjectExists, user_name
 from iceberg_ops.catalog.names import check_new_names
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, state_if_interrupted
-from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog, RefusedError
+from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
+from iceberg_ops.catalog.recording import RecordingCatalog
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
@@ -60,7 +61,6 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.metadata_files import read_metadata
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +76,12 @@ _CAPABILITIES = ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES])
 class _OfThread(threading.local):
     """State of the commit that runs in this thread."""
 
-    properties: Mapping[str, str] | None = None
-    metadata: TableMetadata | None = None
     lock: HiveLock | None = None
     tried: Callable[[], None] | None = None
     """Says that the change is about to be tried: waiting for a lock and reading the record come before."""
 
 
-class HiveCatalog(PointerCatalog):
+class HiveCatalog(RecordingCatalog):
     """``locks``: whether commits take the metastore's lock if the table's own property does not decide."""
 
     def __init__(
@@ -121,30 +119,20 @@ class HiveCatalog(PointerCatalog):
             return None
         return None if _location_in(table) is None else table
 
-    def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
-        with self._in_hand({}, metadata):
-            return super()._publish_first(identifier, metadata, tried)
-
     def _publish_next(
         self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
     ) -> str:
-        with self._in_hand(current.properties, metadata):
+        try:
             return super()._publish_next(identifier, current_location, current, metadata, partial(self._will_try, tried))
+        finally:
+            self._here.tried = None
 
     def _will_try(self, tried: Tried, location: str) -> None:
         self._here.tried = partial(tried, location)
 
-    @contextmanager
-    def _in_hand(self, properties: Mapping[str, str], metadata: TableMetadata) -> Iterator[None]:
-        self._here.properties, self._here.metadata = properties, metadata
-        try:
-            yield
-        finally:
-            self._here.properties = self._here.metadata = self._here.tried = None
-
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
         database, name = identifier
-        metadata = self._here.metadata or read_metadata(self.io, location)
+        metadata = self._published(location).metadata
         table = new_hive_table(database, name, metadata.properties.get(OWNER) or user_name())
         set_metadata(table, location, metadata, {}, None)
         try:
@@ -156,15 +144,15 @@ class HiveCatalog(PointerCatalog):
             raise RefusedError(f"table {database}.{name} could not be created: {e}; nothing was changed") from e
 
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
-        with self._held(identifier, self._here.properties):
+        with self._held(identifier, self._published(new).before):
             super()._swap(identifier, expected, new)
 
     def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
         table = self._hive_table(identifier)
         if table is None or _location_in(table) != expected:
             return False
-        metadata = self._here.metadata or read_metadata(self.io, new)
-        set_metadata(table, new, metadata, self._here.properties or {}, expected)
+        published = self._published(new)
+        set_metadata(table, new, published.metadata, published.before, expected)
         return self._altered(identifier, table, expected)
 
     def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:

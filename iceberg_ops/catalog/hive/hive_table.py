@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from pymetastore.hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor
 from pymetastore.hive_metastore.ttypes import Table as HiveTable
 
+from iceberg_ops.catalog.hive_types import hive_type
 from iceberg_ops.catalog.pointer import RefusedError
 from iceberg_ops.serde.json.partition_json import spec_to_dict
 from iceberg_ops.serde.json.schema_json import schema_to_dict
 from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType
 
 METADATA_LOCATION = "metadata_location"
 PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
@@ -42,12 +42,6 @@ _STATISTICS = {
     summary_keys.TOTAL_RECORDS: "numRows",
     summary_keys.TOTAL_FILES_SIZE: "totalSize",
 }
-_HIVE_TYPES = {
-    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "date": "date",
-    "time": "string", "string": "string", "uuid": "string", "binary": "binary",
-    "timestamp": "timestamp", "timestamptz": "timestamp", "timestamp_ns": "timestamp", "timestamptz_ns": "timestamp",
-    "variant": "binary", "unknown": "string",
-}  # fmt: skip
 _STORAGE_HANDLER = "storage_handler"
 _HANDLER = "org.apache.iceberg.mr.hive.HiveIceberg"
 
@@ -148,22 +142,6 @@ def _storage(metadata: TableMetadata, is_for_hive: bool) -> StorageDescriptor:
         compressed=False,
         numBuckets=0,
     )
-
-
-def hive_type(type_: IcebergType) -> str:
-    """The type's name in Hive (Java: ``HiveSchemaUtil``)."""
-    match type_:
-        case StructType():
-            return f"struct<{','.join(f'{f.name}:{hive_type(f.type)}' for f in type_.fields)}>"
-        case ListType():
-            return f"array<{hive_type(type_.element.type)}>"
-        case MapType():
-            return f"map<{hive_type(type_.key.type)},{hive_type(type_.value.type)}>"
-        case DecimalType():
-            return f"decimal({type_.precision},{type_.scale})"
-        case FixedType():
-            return "binary"
-    return _HIVE_TYPES.get(str(type_), "binary")
 
 
 def _json(value: object) -> str:
