@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
 from iceberg_ops.catalog.hive.metastore import Metastore
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.io.local import LocalFileIO
-from tests.interop.lake import Java, Lake, same
-from tests.interop.test_concurrent_java import until_committed
+from tests.interop.at_once import PROPERTIES, all_at_once
+from tests.interop.lake import Java, Lake
 from tests.servers.hive_metastore import HiveMetastore
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
-COMMITS = 25
-"""Of each writer."""
 _NAMES = itertools.count()
 
 
@@ -54,56 +49,11 @@ def pyiceberg_catalog(server: HiveMetastore) -> Any:
 
 
 @pytest.mark.parametrize("locks", [True, False], ids=["with locks", "without locks"])
-def test_two_engines_on_one_table_lose_nothing(lake: Lake, hive_metastore: HiveMetastore, locks: bool) -> None:
-    """Java appends and deletes, we append and compact, all at once; with locks pyiceberg appends as well (it always takes them)."""
-    lake.run_java(
-        "CREATE TABLE {T} (id BIGINT, who STRING) TBLPROPERTIES ('format-version'='2', 'write.delete.mode'='merge-on-read', "
-        f"'engine.hive.lock-enabled'='{str(locks).lower()}', "
-        "'commit.retry.num-retries'='100', 'commit.retry.min-wait-ms'='5', 'commit.retry.max-wait-ms'='500')"
-    )
-    rows, errors = set[int](), list[BaseException]()
-
-    def java() -> None:
-        for n in range(COMMITS):
-            if n % 5 == 4:
-                until_committed(lake, f"DELETE FROM {{T}} WHERE id = {n - 1}")
-                rows.discard(n - 1)
-            else:
-                lake.run_java(f"INSERT INTO {{T}} VALUES ({n}, 'java')")
-                rows.add(n)
-
-    def pyiceberg() -> None:
-        table = pyiceberg_catalog(hive_metastore).load_table("ns.t")
-        for n in range(1000, 1000 + COMMITS if locks else 1000):
-            table.append(pa.table({"id": pa.array([n], pa.int64()), "who": ["pyiceberg"]}))
-            rows.add(n)
-
-    def we() -> None:
-        for n in range(2000, 2000 + COMMITS):
-            lake.append([(n, "we")])
-            rows.add(n)
-
-    def compact() -> None:
-        for _ in range(COMMITS // 5):
-            lake.maintain("rewrite_data_files", min_input_files=2)
-
-    def kept(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as e:  # noqa: BLE001 - raised in the test
-            errors.append(e)
-
-    threads = [threading.Thread(target=kept, args=(work,)) for work in (java, pyiceberg, we, compact)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    ids = sorted(int(text.split("'id': ")[1].split(",")[0]) for text in lake.our_rows())
-    assert ids == sorted(rows)
-    same(lake.java_rows(), lake.our_rows(), "at the end")
-    theirs = pyiceberg_catalog(hive_metastore).load_table("ns.t").scan().to_arrow()
-    assert sorted(theirs.column("id").to_pylist()) == ids
+def test_writers_at_once_on_one_table_lose_nothing(lake: Lake, hive_metastore: HiveMetastore, locks: bool) -> None:
+    """pyiceberg always takes the metastore's lock, so it writes only where all do."""
+    more = f"'engine.hive.lock-enabled'='{str(locks).lower()}'"
+    lake.run_java(f"CREATE TABLE {{T}} (id BIGINT, who STRING) TBLPROPERTIES ({PROPERTIES}, {more})")
+    all_at_once(lake, lambda: pyiceberg_catalog(hive_metastore), with_pyiceberg=locks)
 
 
 def test_the_metastore_records_of_our_commit_what_it_records_of_javas(lake: Lake) -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.errors import NoSuchTableError
 from iceberg_ops.io.local import LocalFileIO
-from tests.interop.lake import Java, Lake, same
-from tests.interop.test_concurrent_java import until_committed
+from tests.interop.at_once import PROPERTIES, all_at_once
+from tests.interop.lake import Java, Lake
 from tests.servers.postgresql import PostgreSQL
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
-COMMITS = 25
-"""Of each writer."""
 _NAMES = itertools.count()
 
 
@@ -57,54 +52,8 @@ def pyiceberg_catalog(lake: Lake, uri: str) -> Any:
 
 
 def test_three_writers_on_one_table_lose_nothing(lake: Lake, uri: str) -> None:
-    """Java appends and deletes, pyiceberg appends, we append and compact, all at once."""
-    lake.run_java(
-        "CREATE TABLE {T} (id BIGINT, who STRING) TBLPROPERTIES ('format-version'='2', 'write.delete.mode'='merge-on-read', "
-        "'commit.retry.num-retries'='100', 'commit.retry.min-wait-ms'='5', 'commit.retry.max-wait-ms'='500')"
-    )
-    rows, errors = set[int](), list[BaseException]()
-
-    def java() -> None:
-        for n in range(COMMITS):
-            if n % 5 == 4:
-                until_committed(lake, f"DELETE FROM {{T}} WHERE id = {n - 1}")
-                rows.discard(n - 1)
-            else:
-                lake.run_java(f"INSERT INTO {{T}} VALUES ({n}, 'java')")
-                rows.add(n)
-
-    def pyiceberg() -> None:
-        table = pyiceberg_catalog(lake, uri).load_table("ns.t")
-        for n in range(1000, 1000 + COMMITS):
-            table.append(pa.table({"id": pa.array([n], pa.int64()), "who": ["pyiceberg"]}))
-            rows.add(n)
-
-    def we() -> None:
-        for n in range(2000, 2000 + COMMITS):
-            lake.append([(n, "we")])
-            rows.add(n)
-
-    def compact() -> None:
-        for _ in range(COMMITS // 5):
-            lake.maintain("rewrite_data_files", min_input_files=2)
-
-    def kept(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as e:  # noqa: BLE001 - raised in the test
-            errors.append(e)
-
-    threads = [threading.Thread(target=kept, args=(work,)) for work in (java, pyiceberg, we, compact)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    ids = sorted(int(text.split("'id': ")[1].split(",")[0]) for text in lake.our_rows())
-    assert ids == sorted(rows)
-    same(lake.java_rows(), lake.our_rows(), "at the end")
-    theirs = pyiceberg_catalog(lake, uri).load_table("ns.t").scan().to_arrow()
-    assert sorted(theirs.column("id").to_pylist()) == ids
+    lake.run_java(f"CREATE TABLE {{T}} (id BIGINT, who STRING) TBLPROPERTIES ({PROPERTIES})")
+    all_at_once(lake, lambda: pyiceberg_catalog(lake, uri))
 
 
 def test_views_of_java_are_no_tables(lake: Lake) -> None:
