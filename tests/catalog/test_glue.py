@@ -129,6 +129,39 @@ def test_a_rename_does_not_take_a_commit_with_it(catalog: GlueCatalog, proxy: Fa
     assert live_paths(catalog.load_table(("ns", "new"))) == {"b"}
 
 
+DENIED = Answer(400, json.dumps({"__type": "AccessDeniedException", "Message": "no right"}).encode())
+
+
+def test_a_drop_whose_delete_is_refused_leaves_the_table(catalog: GlueCatalog, proxy: FaultProxy) -> None:
+    table = make_table(catalog)
+    proxy.spoil(DENIED, when=call("DeleteTable"), times=None)
+    with pytest.raises(TerminalError, match="nothing was changed"):
+        catalog.drop_table(IDENTIFIER, purge=True)
+    assert catalog.load_table(IDENTIFIER).metadata == table.metadata
+
+
+def test_a_drop_whose_delete_is_throttled_is_done_later(catalog: GlueCatalog, proxy: FaultProxy) -> None:
+    make_table(catalog)
+    proxy.spoil(Answer(400, json.dumps({"__type": "ThrottlingException"}).encode()), when=call("DeleteTable"))
+    catalog.drop_table(IDENTIFIER)
+    assert catalog.list_tables(("ns",)) == []
+
+
+def test_a_rename_that_is_refused_leaves_one_name(catalog: GlueCatalog, proxy: FaultProxy) -> None:
+    make_table(catalog)
+    proxy.spoil(DENIED, when=call("UpdateTable"), times=None)
+    with pytest.raises(TerminalError, match="nothing was changed"):
+        catalog.rename_table(IDENTIFIER, ("ns", "new"))
+    assert catalog.list_tables(("ns",)) == [IDENTIFIER]
+
+
+def test_a_rename_whose_old_record_cannot_be_deleted_is_done(catalog: GlueCatalog, proxy: FaultProxy) -> None:
+    make_table(catalog)
+    proxy.spoil(DENIED, when=call("DeleteTable"), times=None)
+    catalog.rename_table(IDENTIFIER, ("ns", "new"))
+    assert catalog.list_tables(("ns",)) == [("ns", "new")]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "error"),
     [

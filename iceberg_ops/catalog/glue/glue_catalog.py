@@ -8,6 +8,7 @@ these steps, both names have the table, and maintenance refuses to delete its fi
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -18,10 +19,12 @@ from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.glue.glue_client import EntityExists, Glue, NoSuchEntity, Overtaken
 from iceberg_ops.catalog.glue.glue_table import DESCRIPTION, METADATA_LOCATION, TABLE_TYPE, input_of, location_in, new_input
 from iceberg_ops.catalog.names import check_new_names
-from iceberg_ops.catalog.pointer import RefusedError
+from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.catalog.recording import RecordingCatalog
-from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchNamespaceError
+from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, IcebergOpsError, NoSuchNamespaceError
 from iceberg_ops.io.file_io import FileIO
+
+log = logging.getLogger(__name__)
 
 _LOCATION = "location"
 _NAME = re.compile(r"[a-z0-9_]{1,252}")
@@ -106,8 +109,23 @@ class GlueCatalog(RecordingCatalog):
         record = self._record(identifier)
         if record is None or location_in(record) != expected or not self._retired(identifier, record):
             return False
-        self._delete(identifier)
+        try:
+            self._delete(identifier)
+        except (NotAppliedError, RefusedError):
+            self._restore(identifier, record)
+            raise
         return True
+
+    def _restore(self, identifier: Identifier, record: Mapping[str, Any]) -> None:
+        """Make a retired record a table again. Raises CatalogUnavailableError if it is not certain that it is one."""
+        name = ".".join(identifier)
+        try:
+            retired = self._record(identifier)
+            done = retired is not None and self._updated(identifier, retired, input_of(record, identifier[-1]))
+        except IcebergOpsError as e:
+            raise CatalogUnavailableError(f"table {name}: its record in Glue was retired, and could not be restored: {e}") from e
+        if not done:
+            raise CatalogUnavailableError(f"table {name}: its record in Glue was retired, and then changed by others")
 
     def _retired(self, identifier: Identifier, record: Mapping[str, Any]) -> bool:
         """Turn the record into one that is no Iceberg table; False where another change came first."""
@@ -128,11 +146,26 @@ class GlueCatalog(RecordingCatalog):
         if record is None or location_in(record) != expected:
             return False
         self._create(new[0], input_of(record, new[1]))
-        if not self._retired(old, record):
-            self._delete(new)
+        try:
+            is_retired = self._retired(old, record)
+        except (NotAppliedError, RefusedError):
+            self._take_back(new)
+            raise
+        if not is_retired:
+            self._take_back(new)
             return False
-        self._delete(old)
+        try:
+            self._delete(old)
+        except IcebergOpsError as e:  # The table has its new name; the old record is no table any more.
+            log.warning("the record of table %s is left in Glue, and can be deleted there: %s", ".".join(old), e)
         return True
+
+    def _take_back(self, new: Identifier) -> None:
+        """Delete the record that a rename made. Raises CatalogUnavailableError if it may be left, so that both names have the table."""
+        try:
+            self._delete(new)
+        except IcebergOpsError as e:
+            raise CatalogUnavailableError(f"table {'.'.join(new)}: the record of a rename could not be taken back: {e}") from e
 
     # namespaces
 

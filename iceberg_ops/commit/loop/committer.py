@@ -281,7 +281,7 @@ class _Loop:
 
     def _interrupted(self, e: BaseException) -> CommitStateUnknownError:
         """The unknown outcome of an exception between a swap and its answer. It reports the result of one more load of the table. A
-        second interrupt ends that load, and says nothing about the outcome either."""
+        second interrupt ends that load, and the outcome stays unknown."""
         staged, found = self.swapped[-1], "it was committed if {} is in the table"
         try:
             table = self._load()
