@@ -161,7 +161,7 @@ class GlueCatalog(RecordingCatalog):
         return True
 
     def _take_back(self, new: Identifier) -> None:
-        """Delete the record that a rename made. Raises CatalogUnavailableError if it may be left, so that both names have the table."""
+        """Delete the record that a rename made. Raises CatalogUnavailableError if both names may have the table now."""
         try:
             self._delete(new)
         except IcebergOpsError as e:
