@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import fastavro
 import pytest
@@ -74,8 +75,9 @@ def test_fastavro_reads_what_we_write(data: st.DataObject) -> None:
     layout = data.draw(partition_layouts())
     found = data.draw(st.lists(entries(layout, ManifestContent.DATA, v3=True), min_size=1, max_size=4))
     raw, _ = encoded(found, layout, version=3)
-    reader = fastavro.reader(io.BytesIO(raw))
-    records = [r for r in reader if isinstance(r, dict)]
+    with mock.patch.dict(fastavro.read.LOGICAL_READERS, clear=True):  # Partition values may be outside Python's datetime.
+        reader = fastavro.reader(io.BytesIO(raw))
+        records = [r for r in reader if isinstance(r, dict)]
     assert [r["data_file"]["file_path"] for r in records] == [e.data_file.file_path for e in found]
     for record, entry in zip(records, found, strict=True):
         sizes = record["data_file"]["column_sizes"]
