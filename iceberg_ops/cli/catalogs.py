@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("place", metavar="[CATALOG[.NAMESPACE]]", required=False, shell_complete=tables)
-@click.option("-r", "--recursive", is_flag=True, help="Namespaces below it, too.")
+@click.option("-r", "--recursive", is_flag=True, help="Also list the namespaces below it.")
 @json_option
 def ls(place: str | None, recursive: bool, as_json: bool) -> None:
     """List catalogs, or the namespaces and tables of one."""
@@ -64,8 +64,8 @@ def _within(catalog: Catalog, namespace: tuple[str, ...], recursive: bool) -> It
 
 @click.command()
 @table_argument
-@click.option("--purge", is_flag=True, help="Delete its files, too. Nothing brings them back.")
-@click.option("--yes", is_flag=True, help="Purge without asking.")
+@click.option("--purge", is_flag=True, help="Also delete its files. They cannot be restored.")
+@click.option("--yes", is_flag=True, help="Do not ask before a purge.")
 @json_option
 def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
     """Drop a table. Its files stay unless --purge is given, and `register` brings it back."""
@@ -120,7 +120,7 @@ def _drop_unread(target: str, why: CorruptTableError, as_json: bool) -> None:
 @click.argument("new", metavar="NEW")
 @json_option
 def rename(target: str, new: str, as_json: bool) -> None:
-    """Give a table another name in its catalog. Its files stay where they are.
+    """Rename a table in its catalog. Its files are not moved.
 
     NEW is catalog.namespace.name.
     """
@@ -142,7 +142,7 @@ def rename(target: str, new: str, as_json: bool) -> None:
 @click.argument("place", metavar="CATALOG.NAMESPACE")
 @click.option("--create", is_flag=True, help="Create it.")
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A property of the new namespace (repeatable).")
-@click.option("--drop", "drops", is_flag=True, help="Drop it; it must be empty.")
+@click.option("--drop", "drops", is_flag=True, help="Drop it. It must be empty.")
 @json_option
 def namespace(place: str, create: bool, properties: tuple[str, ...], drops: bool, as_json: bool) -> None:
     """Show a namespace's properties, create it, or drop it."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--ref", metavar="NAME", help="Check the snapshot of a branch or tag only.")
 @json_option
 def check(target: str, locations: tuple[str, ...], deep: bool, snapshot_id: int | None, ref: str | None, as_json: bool) -> int:
-    """Verify that everything a table refers to exists, parses and adds up."""
+    """Check that all files of a table exist, can be read and agree with its metadata."""
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
     from iceberg_ops.table.integrity import IntegrityCheck
 

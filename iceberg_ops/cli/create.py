@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--ordered-by", metavar="KEYS", help="For example: a DESC NULLS LAST, b.")
 @click.option("--identifier", metavar="A,B", help="Identifier fields.")
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
-@click.option("--location", help="Where the table lives; the catalog's choice if left out.")
+@click.option("--location", help="The table's location; default: the catalog chooses it.")
 @click.option("--create-namespace", is_flag=True, help="Create the namespace too, if it is missing.")
 @json_option
 def create(

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 @click.command()
 @table_argument
 @click.argument("steps", nargs=-1, metavar="STEP...")
-@click.option("--union-by-name", metavar="FILE", help="Take in the columns of a Parquet file that the table lacks.")
+@click.option("--union-by-name", metavar="FILE", help="Add the columns of a Parquet file that the table does not have.")
 @click.option(
     "--allow-incompatible",
     is_flag=True,
-    help="Allow requiring a column that may hold nulls, and dropping one that live equality deletes compare.",
+    help="Allow making a column required that may have nulls, and dropping a column that equality deletes use.",
 )
-@click.option("--dry-run", is_flag=True, help="Check the steps and show the outcome; commit nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the steps and show the result; commit nothing.")
 @json_option
 def evolve(
     target: str, steps: tuple[str, ...], union_by_name: str | None, allow_incompatible: bool, dry_run: bool, as_json: bool

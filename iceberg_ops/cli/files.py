@@ -30,7 +30,7 @@ def files(
     as_of: str | None,
     as_json: bool,
 ) -> None:
-    """List the data files a scan reads, each with its deletes."""
+    """List the data files that a scan reads, with their delete files."""
     from iceberg_ops.scan.planning import Scan, plan
     from iceberg_ops.table.inspection import partition_row
 

@@ -30,7 +30,7 @@ _Verdict = tuple[dict[str, Any], IcebergOpsError | None]
 @map_location_option
 @json_option
 def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[str, ...], as_json: bool) -> int:
-    """Say what is due on each TABLE, and why. Exit code 2: something is; 1: something could not be told.
+    """Show which maintenance each TABLE needs, and why. Exit code 2: some is due; 1: a table could not be checked.
 
     TABLE may also be a catalog, a namespace, or a glob over names; without one, all tables of the catalogs of --policy are asked.
     """

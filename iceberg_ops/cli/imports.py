@@ -19,7 +19,7 @@ from iceberg_ops.cli.target import ensure_namespace, find_catalog_of, json_optio
 @click.argument("metadata_file", metavar="METADATA_FILE")
 @json_option
 def register(target: str, metadata_file: str, as_json: bool) -> None:
-    """Take an existing METADATA_FILE as the table TABLE of a catalog. Its files stay where they are."""
+    """Add TABLE to its catalog from an existing METADATA_FILE. Its files are not moved."""
     from iceberg_ops.cli.standard_output import output_of_done_work
     from iceberg_ops.cli.table_view import show_table
 
@@ -37,18 +37,20 @@ def register(target: str, metadata_file: str, as_json: bool) -> None:
     type=click.Choice(["snapshot", "migrate"]),
     default="snapshot",
     show_default=True,
-    help="snapshot: the table never deletes the folder's files. migrate: it lives in the folder and owns them.",
+    help="snapshot: the table never deletes the folder's files. migrate: the folder is the table's location, and owns its files.",
 )
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
-@click.option("--parallelism", type=click.IntRange(min=1), default=8, show_default=True, help="Footers read at a time.")
+@click.option(
+    "--parallelism", type=click.IntRange(min=1), default=8, show_default=True, help="Number of footers to read at a time."
+)
 @click.option("--create-namespace", is_flag=True, help="Create the namespace too, if it is missing.")
 @json_option
 def import_folder(
     target: str, folder: str, mode: str, properties: tuple[str, ...], parallelism: int, create_namespace: bool, as_json: bool
 ) -> int:
-    """Create TABLE over the Parquet files of FOLDER, in Hive-style partitions (name=value) or in none.
+    """Create TABLE from the Parquet files of FOLDER, with Hive-style partitions (name=value) or without.
 
-    The columns are those of all files together, the partition columns those of the folders.
+    The columns are those of all files together; partition columns come from the folder names.
     """
     from iceberg_ops.actions.import_folder import import_folder as imported
     from iceberg_ops.catalog.configuration import find_catalog

@@ -44,11 +44,11 @@ class Registered(NamedTuple):
 
 COMMANDS: dict[str, Registered] = {
     "scan": Registered("iceberg_ops.cli.scan", "scan", "Print the rows of a table."),
-    "files": Registered("iceberg_ops.cli.files", "files", "List the data files a scan reads, each with its deletes."),
+    "files": Registered("iceberg_ops.cli.files", "files", "List the data files that a scan reads, with their delete files."),
     "inspect": Registered(
-        "iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and the like."
+        "iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and other metadata."
     ),
-    "check": Registered("iceberg_ops.cli.check", "check", "Verify that everything a table refers to exists and adds up."),
+    "check": Registered("iceberg_ops.cli.check", "check", "Check that all files of a table exist and agree with its metadata."),
     "ls": Registered("iceberg_ops.cli.catalogs", "ls", "List catalogs, or the namespaces and tables of one."),
     "namespace": Registered(
         "iceberg_ops.cli.catalogs", "namespace", "Show a namespace's properties, create it, or drop it.", changes=True
@@ -57,28 +57,26 @@ COMMANDS: dict[str, Registered] = {
     "evolve": Registered(
         "iceberg_ops.cli.evolve", "evolve", "Change schema, partitioning, sort order or properties.", changes=True
     ),
-    "rename": Registered("iceberg_ops.cli.catalogs", "rename", "Give a table another name.", changes=True),
+    "rename": Registered("iceberg_ops.cli.catalogs", "rename", "Rename a table.", changes=True),
     "drop": Registered("iceberg_ops.cli.catalogs", "drop", "Drop a table; its files stay unless --purge is given.", changes=True),
     "branch": Registered("iceberg_ops.cli.refs", "branch", "Create, move or drop a branch.", changes=True),
     "tag": Registered("iceberg_ops.cli.refs", "tag", "Create, move or drop a tag.", changes=True),
-    "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Set a branch back to an earlier snapshot.", changes=True),
-    "publish": Registered(
-        "iceberg_ops.cli.refs", "publish", "Make a staged snapshot current, or pick one for a branch.", changes=True
-    ),
+    "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Roll a branch back to an earlier snapshot.", changes=True),
+    "publish": Registered("iceberg_ops.cli.refs", "publish", "Publish a staged snapshot, or cherry-pick one.", changes=True),
     "append": Registered("iceberg_ops.cli.rows", "append", "Append rows.", changes=True),
-    "overwrite": Registered("iceberg_ops.cli.rows", "overwrite", "Replace rows by new ones.", changes=True),
+    "overwrite": Registered("iceberg_ops.cli.rows", "overwrite", "Replace rows.", changes=True),
     "upsert": Registered("iceberg_ops.cli.rows", "upsert", "Replace rows by key, without reading the table.", changes=True),
     "delete": Registered("iceberg_ops.cli.rows", "delete", "Delete rows.", changes=True),
-    "update": Registered("iceberg_ops.cli.rows", "update", "Change rows.", changes=True),
+    "update": Registered("iceberg_ops.cli.rows", "update", "Update rows.", changes=True),
     "merge": Registered("iceberg_ops.cli.rows", "merge", "Merge rows: update, delete, insert.", changes=True),
     "plan": Registered("iceberg_ops.cli.maintenance", "plan", "Show what a maintenance action would do."),
     "run": Registered("iceberg_ops.cli.maintenance", "run", "Run a maintenance action, or a job spec.", changes=True),
     "import": Registered(
-        "iceberg_ops.cli.imports", "import_folder", "Make a table over Parquet files, without copying them.", changes=True
+        "iceberg_ops.cli.imports", "import_folder", "Create a table from existing Parquet files without copying them.", changes=True
     ),
-    "register": Registered("iceberg_ops.cli.imports", "register", "Take an existing metadata file as a table.", changes=True),
-    "health": Registered("iceberg_ops.cli.health", "health", "Say what is due on tables, and why."),
-    "catalog": Registered("iceberg_ops.cli.catalog_test", "catalog", "Try what jobs need of a catalog and its store."),
+    "register": Registered("iceberg_ops.cli.imports", "register", "Add a table to a catalog from its metadata file.", changes=True),
+    "health": Registered("iceberg_ops.cli.health", "health", "Show which maintenance tables need, and why."),
+    "catalog": Registered("iceberg_ops.cli.catalog_test", "catalog", "Test a catalog and its store step by step."),
     "policy": Registered("iceberg_ops.cli.policy", "policy", "Check and explain maintenance policies."),
 }
 

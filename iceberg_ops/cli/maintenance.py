@@ -44,7 +44,7 @@ def _job_options(command: F) -> F:
     command = click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the action (repeatable).")(
         command
     )
-    command = click.option("--report", metavar="PATH", help="Write the report there too.")(command)
+    command = click.option("--report", metavar="PATH", help="Also write the report to this file.")(command)
     return json_option(command)
 
 
@@ -56,13 +56,13 @@ def _listed(names: Iterable[str]) -> str:
 
 _PLAN_HELP = f"""Show what ACTION would do to TABLE, and change nothing. Exit code 2: there is work.
 
-ACTION is one of these, and what it is for:
+ACTION is one of:
 
 {_listed(TABLE_ACTIONS)}
 """
 _RUN_HELP = f"""Run ACTION on TABLE, or the job of --job-spec.
 
-ACTION is one of these, and what it is for:
+ACTION is one of:
 
 {_listed(TABLE_ACTIONS)}
 
@@ -115,10 +115,10 @@ def _plan_and_show(
 @click.argument("action", required=False, shell_complete=actions_or_tables)
 @click.argument("target", metavar="[TABLE]", required=False, shell_complete=actions_or_tables)
 @_job_options
-@click.option("--lane", type=click.Choice(LANES), default=None, help="Where the work is done (auto: this machine).")
-@click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, as plan does; exit code 2: there is work.")
-@click.option("--job-spec", "job_spec", metavar="FILE", help="Run a job spec document instead.")
+@click.option("--lane", type=click.Choice(LANES), default=None, help="Where the job runs (auto: on this machine).")
+@click.option("--run-key", metavar="KEY", help="Key of this run: another run with the same key changes nothing.")
+@click.option("--dry-run", is_flag=True, help="Change nothing and show the plan; exit code 2: there is work.")
+@click.option("--job-spec", "job_spec", metavar="FILE", help="Run the job of this document.")
 @source_options
 def run(
     action: str | None,

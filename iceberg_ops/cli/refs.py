@@ -25,16 +25,16 @@ _MOST_SNAPSHOTS = 2**31 - 1
 @click.command()
 @table_argument
 @click.argument("name")
-@click.option(
-    "--snapshot-id", type=int, metavar="N", help="Where the branch begins, or with --replace goes; main's head if left out."
-)
-@click.option("--ref", metavar="NAME", help="The same, by the name of a branch or tag.")
-@click.option("--replace", is_flag=True, help="Move a branch that is there already.")
-@click.option("--fast-forward", metavar="NAME", help="Move the branch on to the head of another.")
-@click.option("--rename", metavar="NEW", help="Give the branch another name.")
+@click.option("--snapshot-id", type=int, metavar="N", help="The branch's snapshot; default: the head of main.")
+@click.option("--ref", metavar="NAME", help="Instead of --snapshot-id: the snapshot of this branch or tag.")
+@click.option("--replace", is_flag=True, help="Move an existing branch.")
+@click.option("--fast-forward", metavar="NAME", help="Fast-forward the branch to the head of this branch.")
+@click.option("--rename", metavar="NEW", help="Rename the branch.")
 @click.option("--drop", is_flag=True, help="Drop the branch; its snapshots stay until they expire.")
 @click.option("--retain", metavar="AGE", help="How long the branch itself is kept: 30d, 12h, ...")
-@click.option("--min-snapshots", type=click.IntRange(1, _MOST_SNAPSHOTS), metavar="N", help="Snapshots to keep on it at least.")
+@click.option(
+    "--min-snapshots", type=click.IntRange(1, _MOST_SNAPSHOTS), metavar="N", help="Minimum number of snapshots to keep on it."
+)
 @click.option("--max-snapshot-age", metavar="AGE", help="How long its snapshots are kept.")
 @json_option
 def branch(
@@ -89,9 +89,9 @@ def branch(
 @click.command()
 @table_argument
 @click.argument("name")
-@click.option("--snapshot-id", type=int, metavar="N", help="The snapshot to name; main's head if left out.")
-@click.option("--ref", metavar="NAME", help="The same, by the name of a branch or tag.")
-@click.option("--replace", is_flag=True, help="Move a tag that is there already.")
+@click.option("--snapshot-id", type=int, metavar="N", help="The tag's snapshot; default: the head of main.")
+@click.option("--ref", metavar="NAME", help="Instead of --snapshot-id: the snapshot of this branch or tag.")
+@click.option("--replace", is_flag=True, help="Move an existing tag.")
 @click.option("--drop", is_flag=True, help="Drop the tag.")
 @click.option("--retain", metavar="AGE", help="How long the tag is kept: 30d, 12h, ...")
 @json_option
@@ -116,13 +116,13 @@ def tag(
 @table_argument
 @click.option("--snapshot-id", type=int, metavar="N", help="An ancestor of the branch's head.")
 @click.option("--to-time", metavar="ISO", help="The latest ancestor before that time.")
-@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch to set back.")
+@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch to roll back.")
 @click.option("--any-snapshot", is_flag=True, help="Allow a snapshot that is no ancestor (set the branch to it).")
 @json_option
 def rollback(
     target: str, snapshot_id: int | None, to_time: str | None, branch_name: str, any_snapshot: bool, as_json: bool
 ) -> None:
-    """Set a branch back to an earlier snapshot."""
+    """Roll a branch back to an earlier snapshot."""
     from iceberg_ops.commit.operations import refs
 
     if (snapshot_id is None) == (to_time is None):
@@ -139,16 +139,16 @@ def rollback(
 
 @click.command()
 @table_argument
-@click.option("--wap-id", metavar="ID", help="The staged snapshot of this id.")
+@click.option("--wap-id", metavar="ID", help="The staged snapshot with this id.")
 @click.option("--snapshot-id", type=int, metavar="N", help="Any snapshot: its changes are applied to the branch (cherry-pick).")
-@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch that gets it.")
-@click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")
+@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch to publish to.")
+@click.option("--run-key", metavar="KEY", help="Key of this run: another run with the same key changes nothing.")
 @json_option
 def publish(target: str, wap_id: str | None, snapshot_id: int | None, branch_name: str, run_key: str | None, as_json: bool) -> None:
-    """Make a staged snapshot part of a branch (write-audit-publish), or pick another snapshot's changes for it.
+    """Publish a staged snapshot to a branch (write-audit-publish), or cherry-pick another snapshot.
 
-    Nothing is published twice. An append is applied to what the branch is now; a snapshot that replaced or deleted rows only
-    if the branch has not moved since.
+    Nothing is published twice. An append is applied to the branch's current head; a snapshot that replaced or deleted rows only
+    if the branch has not changed since.
     """
     from iceberg_ops.commit.operations.cherry_pick import CherryPick
 

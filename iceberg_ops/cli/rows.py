@@ -33,11 +33,11 @@ def _job_options(command: F) -> F:
         (
             click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the job (repeatable)."),
             click.option("--branch", default="main", show_default=True, help="The branch to work on."),
-            click.option("--wap-id", metavar="ID", help="Stage the snapshot under this id; iceberg-ops publish makes it current."),
-            click.option("--run-key", metavar="KEY", help="Names this piece of work: run again, it is done once."),
-            click.option("--dry-run", is_flag=True, help="Say which files it would look at; read no row, write nothing."),
-            click.option("--lane", type=click.Choice(LANES), default="auto", help="Where it is done."),
-            click.option("--report", metavar="PATH", help="Write the report there too."),
+            click.option("--wap-id", metavar="ID", help="Stage the snapshot with this id; iceberg-ops publish makes it current."),
+            click.option("--run-key", metavar="KEY", help="Key of this run: another run with the same key changes nothing."),
+            click.option("--dry-run", is_flag=True, help="Show which files the job would read; read and write no rows."),
+            click.option("--lane", type=click.Choice(LANES), default="auto", help="Where the job runs; auto chooses by size."),
+            click.option("--report", metavar="PATH", help="Also write the report to this file."),
             table_argument,
         )
     ):
@@ -56,7 +56,7 @@ def append(**given: Any) -> int:
 @click.command(cls=RowCommand)
 @_job_options
 @source_options
-@click.option("--where", metavar="SQL", help="What is replaced; without it, the partitions that the new rows fall into.")
+@click.option("--where", metavar="SQL", help="The rows to replace; default: the partitions of the new rows.")
 def overwrite(where: str | None, **given: Any) -> int:
     """Replace rows of TABLE by those of --from, --query or --from-table, in one commit."""
     return _run("overwrite", given, where=where)
@@ -65,7 +65,7 @@ def overwrite(where: str | None, **given: Any) -> int:
 @click.command(cls=RowCommand)
 @_job_options
 @source_options
-@click.option("--keys", metavar="A,B", help="The columns that tell rows apart; the table's identifier fields if left out.")
+@click.option("--keys", metavar="A,B", help="The key columns; default: the table's identifier fields.")
 def upsert(keys: str | None, **given: Any) -> int:
     """Replace the rows of TABLE that have the keys of --from's rows, without reading TABLE (equality deletes)."""
     if keys is not None:
@@ -76,7 +76,7 @@ def upsert(keys: str | None, **given: Any) -> int:
 @click.command(cls=RowCommand)
 @_job_options
 @_MODE
-@click.option("--where", required=True, metavar="SQL", help="Which rows go; true for all.")
+@click.option("--where", required=True, metavar="SQL", help="The rows to delete; true: all.")
 def delete(where: str, mode: str | None, **given: Any) -> int:
     """Delete rows of TABLE."""
     return _run("delete", given, where=where, mode=mode)
@@ -86,9 +86,9 @@ def delete(where: str, mode: str | None, **given: Any) -> int:
 @_job_options
 @_MODE
 @click.option("--set", "assignments", multiple=True, required=True, metavar="COLUMN = SQL", help="A new value (repeatable).")
-@click.option("--where", metavar="SQL", help="Which rows; all of them if left out.")
+@click.option("--where", metavar="SQL", help="The rows to update; default: all.")
 def update(assignments: tuple[str, ...], where: str | None, mode: str | None, **given: Any) -> int:
-    """Change rows of TABLE."""
+    """Update rows of TABLE."""
     from iceberg_ops.cli.merge_clauses import names_target, of_columns, parse_assignments
 
     values = parse_assignments(assignments)
@@ -101,8 +101,15 @@ def update(assignments: tuple[str, ...], where: str | None, mode: str | None, **
 @_job_options
 @source_options
 @_MODE
-@click.option("--on", required=True, metavar="SQL", help="Which source row meets which row: target.id = source.id")
-@click.option("--when", "clauses", multiple=True, required=True, metavar="CLAUSE", help="A clause; the first that fits applies.")
+@click.option("--on", required=True, metavar="SQL", help="The join condition, such as target.id = source.id")
+@click.option(
+    "--when",
+    "clauses",
+    multiple=True,
+    required=True,
+    metavar="CLAUSE",
+    help="A clause (repeatable); for each row the first that matches applies.",
+)
 def merge(on: str, clauses: tuple[str, ...], mode: str | None, **given: Any) -> int:
     """Merge the rows of --from, --query or --from-table into TABLE.
 

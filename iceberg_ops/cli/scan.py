@@ -25,16 +25,20 @@ FORMATS = (*_TEXT_FORMATS, "parquet", "arrow")
 
 @click.command()
 @target_options
-@click.option("--where", metavar="SQL", help="Only rows for which this holds (Spark SQL).")
+@click.option("--where", metavar="SQL", help="Only rows that match (Spark SQL).")
 @click.option("--columns", metavar="A,B", help="Only these columns, in this order.")
 @snapshot_options
-@click.option("--changes-from", type=int, metavar="N", help="Rows added and removed since this snapshot, not the rows there are.")
-@click.option("--changes-to", type=int, metavar="N", help="Up to this snapshot; without --changes-from since the beginning.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="The most rows to print.")
+@click.option(
+    "--changes-from", type=int, metavar="N", help="Print rows added and removed after this snapshot, not the current rows."
+)
+@click.option(
+    "--changes-to", type=int, metavar="N", help="The last snapshot of the changes; without --changes-from, all changes up to it."
+)
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Maximum number of rows to print.")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: jsonl.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option("-o", "output", metavar="FILE", help="Write to a file instead of standard output.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE, of any format, unless the table refers to it.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it exists, unless it belongs to the table.")
 def scan(
     target: str,
     locations: tuple[str, ...],

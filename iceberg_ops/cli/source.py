@@ -24,22 +24,22 @@ def source_options(command: F) -> F:
     """Add the options; the command gets them as the keyword arguments of ``source_of``."""
     for option in reversed(
         (
-            click.option("--from", "source_paths", multiple=True, metavar="PATH", help="Rows: a file or folder (repeatable)."),
+            click.option("--from", "source_paths", multiple=True, metavar="PATH", help="Source: a file or folder (repeatable)."),
             click.option(
                 "--format",
                 "source_format",
                 type=click.Choice(["parquet", "csv", "json"]),
-                help="Their format; csv has a header line.",
+                help="Format of the source files; csv files have a header line.",
             ),
             click.option(
                 "--source-option",
                 "source_settings",
                 multiple=True,
                 metavar="KEY=VALUE",
-                help="A reader option, as header=false (repeatable).",
+                help="Option of the reader, such as header=false (repeatable).",
             ),
-            click.option("--query", metavar="SQL", help="Rows: a Spark SQL query; the table itself is the view target."),
-            click.option("--from-table", "source_table", metavar="TABLE", help="Rows: another Iceberg table."),
+            click.option("--query", metavar="SQL", help="Source: a Spark SQL query; the table is the view target."),
+            click.option("--from-table", "source_table", metavar="TABLE", help="Source: another Iceberg table."),
         )
     ):
         command = option(command)

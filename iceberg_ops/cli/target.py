@@ -37,7 +37,7 @@ map_location_option = click.option(
     "locations",
     multiple=True,
     metavar="FROM=TO",
-    help="Read what is recorded under FROM from TO (repeatable, the longest FROM wins).",
+    help="Read files recorded below FROM from TO instead (repeatable; the longest FROM wins).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -50,7 +50,7 @@ def target_options(command: F) -> F:
 def snapshot_options(command: F) -> F:
     """``--snapshot-id``, ``--ref`` and ``--as-of``; at most one of them."""
     command = click.option(
-        "--as-of", metavar="ISO", help="Read the snapshot that was current then (UTC where no offset is given)."
+        "--as-of", metavar="ISO", help="Read the snapshot that was current at this time (UTC if it has no offset)."
     )(command)
     command = click.option("--ref", metavar="NAME", help="Read a branch or tag.")(command)
     return click.option("--snapshot-id", type=int, metavar="N", help="Read one snapshot.")(command)

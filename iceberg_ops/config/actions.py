@@ -85,7 +85,7 @@ _ALL = (
     Action(
         name="rewrite_data_files",
         kind="maintenance",
-        purpose="small, large, unsorted files; files with many deletes",
+        purpose="rewrite files that are small, large, unsorted or have many deletes",
         options=REWRITE_DATA_FILES,
         parse=lambda options, properties, _: rewrite_data_files_options(options, properties),
         takes=_LIMITED,
@@ -94,7 +94,7 @@ _ALL = (
     Action(
         name="rewrite_position_delete_files",
         kind="maintenance",
-        purpose="many small position delete files; in v3 all of them",
+        purpose="merge small position delete files; in v3, replace them by deletion vectors",
         options=REWRITE_POSITION_DELETE_FILES,
         parse=lambda options, properties, _: rewrite_position_delete_files_options(options, properties),
         takes=_LIMITED,
@@ -102,7 +102,7 @@ _ALL = (
     Action(
         name="convert_equality_deletes",
         kind="maintenance",
-        purpose="equality deletes, which every reader must join",
+        purpose="replace equality deletes by position deletes or deletion vectors",
         options=CONVERT_EQUALITY_DELETES,
         parse=lambda options, properties, _: convert_equality_deletes_options(options, properties),
         takes=_LIMITED,
@@ -110,7 +110,7 @@ _ALL = (
     Action(
         name="rewrite_manifests",
         kind="maintenance",
-        purpose="many, large or overlapping manifests",
+        purpose="rewrite manifests that are small, large or overlap",
         options=REWRITE_MANIFESTS,
         parse=lambda options, properties, _: rewrite_manifests_options(options, properties),
         takes=_BRANCH,
@@ -118,21 +118,21 @@ _ALL = (
     Action(
         name="expire_snapshots",
         kind="maintenance",
-        purpose="old snapshots, and the files only they use",
+        purpose="remove old snapshots and the files that only they use",
         options=EXPIRE_SNAPSHOTS,
         parse=lambda options, properties, now_ms: expire_snapshots_options(options, properties, now_ms=now_ms),
     ),
     Action(
         name="remove_orphan_files",
         kind="maintenance",
-        purpose="files that belong to no snapshot",
+        purpose="delete files that no snapshot uses",
         options=REMOVE_ORPHAN_FILES,
         parse=lambda options, _, now_ms: remove_orphan_files_options(options, now_ms=now_ms),
     ),
     Action(
         name="add_files",
         kind="table",
-        purpose="Parquet files that are there already, without copying them",
+        purpose="add existing Parquet files without copying them",
         options=ADD_FILES,
         parse=lambda options, _, __: add_files_options(options),
         takes=_BRANCH,
@@ -140,7 +140,7 @@ _ALL = (
     Action(
         name="compute_table_stats",
         kind="table",
-        purpose="distinct values of columns, for query planners",
+        purpose="count distinct values of columns, for query planners",
         options=COMPUTE_TABLE_STATS,
         parse=lambda options, _, __: compute_table_stats_options(options),
         takes=_BRANCH,
@@ -149,16 +149,16 @@ _ALL = (
     Action(
         name="compute_partition_stats",
         kind="table",
-        purpose="rows, files and deletes of each partition, for query planners",
+        purpose="count rows, files and deletes of each partition, for query planners",
         options=COMPUTE_PARTITION_STATS,
         parse=lambda options, _, __: compute_partition_stats_options(options),
         takes=_BRANCH,
     ),
-    _rows("append", "add the rows of a source", "source"),
+    _rows("append", "append the rows of a source", "source"),
     _rows("overwrite", "replace rows by those of a source", "source", "where"),
     _rows("delete", "delete rows", "where", "change.mode"),
     _rows("update", "change rows", "where", "change.mode", "change.set"),
-    _rows("merge", "change, delete and insert rows by those of a source", "source", "change.mode", "change.on", "change.clauses"),
+    _rows("merge", "update, delete and insert rows from a source", "source", "change.mode", "change.on", "change.clauses"),
     _rows("upsert", "replace rows by key, without reading the table", "source"),
 )
 ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}

@@ -45,13 +45,13 @@ SMALL_FILE_RATIO = 0.75
 JOB_ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
 
 _SIZES = (
-    Option("target-file-size-bytes", "bytes", "the table's", "size new files should have"),
+    Option("target-file-size-bytes", "bytes", "the table's", "target size of new files"),
     Option("min-file-size-bytes", "bytes", f"{SMALL_FILE_RATIO} x target", "smaller files are candidates"),
     Option("max-file-size-bytes", "bytes", "1.8 x target", "larger files are candidates and are split"),
-    Option("min-input-files", "files", "5", "a group of at least this many files is worth a rewrite"),
+    Option("min-input-files", "files", "5", "a group with at least this many files is rewritten"),
     Option("rewrite-all", "true or false", "false", "rewrite every file, whatever its size"),
-    Option("max-file-group-size-bytes", "bytes", "107374182400", "the most one group may hold"),
-    Option("max-file-group-input-files", "files", "unlimited", "the most files one group may hold"),
+    Option("max-file-group-size-bytes", "bytes", "107374182400", "maximum size of a group"),
+    Option("max-file-group-input-files", "files", "unlimited", "maximum number of files in a group"),
 )
 _PROGRESS = (
     Option(
@@ -60,9 +60,9 @@ _PROGRESS = (
         "5",
         "groups in work at a time, one per CPU at most (on Spark its slots decide)",
     ),
-    Option("partial-progress.enabled", "true or false", "false", "several commits instead of one"),
-    Option("partial-progress.max-commits", "commits", "10", "the most commits one run may make"),
-    Option("partial-progress.max-failed-commits", "commits", "max-commits", "more failed commits than this fail the run"),
+    Option("partial-progress.enabled", "true or false", "false", "use several commits instead of one"),
+    Option("partial-progress.max-commits", "commits", "10", "maximum number of commits of a run"),
+    Option("partial-progress.max-failed-commits", "commits", "max-commits", "the run fails after more failed commits than this"),
     Option("rewrite-job-order", "a word", "none", "order of groups: " + ", ".join(JOB_ORDERS)),
 )
 REWRITE_DATA_FILES = (
@@ -70,60 +70,68 @@ REWRITE_DATA_FILES = (
     Option("sort-order", "SQL", "the table's", "SQL order list, zorder(a, b) or hilbert(a, b); implies strategy sort"),
     *_SIZES,
     *_PROGRESS,
-    Option("max-files-to-rewrite", "files", "unlimited", "the most input files of one run, the best groups first"),
+    Option("max-files-to-rewrite", "files", "unlimited", "maximum number of input files of a run; the best groups come first"),
     Option("delete-file-threshold", "files", "unlimited", "a file with at least this many delete files is a candidate"),
     Option("delete-ratio-threshold", "share, to 1", "0.3", "a file with at least this share of deleted rows is a candidate"),
     Option("use-starting-sequence-number", "true or false", "true", "new files keep the starting snapshot's sequence number"),
     Option("output-spec-id", "an id", "the table's default spec", "partition spec of the new files"),
     Option("remove-dangling-deletes", "true or false", "false", "also remove delete files that apply to no live file"),
     Option("compression-factor", "factor", "1.0", "scales the estimated number of sorted output files"),
-    Option("max-overlap-depth", "files", "2", "sort: mean files per point of the sort key that still counts as clustered"),
-    Option("shuffle-partitions-per-file", "partitions", "1", "no other value: rows are not shuffled by Spark here"),
+    Option("max-overlap-depth", "files", "2", "sort: files are sorted again if more than this many overlap on average"),
+    Option("shuffle-partitions-per-file", "partitions", "1", "no other value: Spark does not shuffle rows here"),
     Option(
-        "var-length-contribution", "bytes", "8", "no other value: z-order here ranks values by quantiles, not by their first bytes"
+        "var-length-contribution",
+        "bytes",
+        "8",
+        "no other value: z-order uses quantiles of values, not their first bytes",
     ),
-    Option("max-output-size", "bytes", "2147483647", "no other value: z-values have 64 bits here"),
+    Option("max-output-size", "bytes", "2147483647", "no other value: z-values have 64 bits"),
 )
 REWRITE_POSITION_DELETE_FILES = (*_SIZES, *_PROGRESS)
 CONVERT_EQUALITY_DELETES = (
-    Option("target-file-size-bytes", "bytes", "the table's", "size new delete files should have"),
+    Option("target-file-size-bytes", "bytes", "the table's", "target size of new delete files"),
     *_PROGRESS,
 )
 REWRITE_MANIFESTS = (
     Option("spec-id", "an id", "the table's default spec", "rewrite the manifests of this partition spec"),
     Option("sort-by", "names", "all partition fields", "partition fields to cluster by, comma separated"),
-    Option(
-        "use-caching", "true or false", "false", "no other value: manifests are not rewritten by Spark here, which could cache them"
-    ),
+    Option("use-caching", "true or false", "false", "no other value: Spark does not rewrite manifests here"),
 )
 EXPIRE_SNAPSHOTS = (
     Option(
         "older-than", "time or age", "history.expire.max-snapshot-age-ms ago", "expire snapshots older than this time or age (5d)"
     ),
-    Option("retain-last", "snapshots", "history.expire.min-snapshots-to-keep", "snapshots every branch keeps at least"),
+    Option(
+        "retain-last", "snapshots", "history.expire.min-snapshots-to-keep", "minimum number of snapshots to keep on each branch"
+    ),
     Option("snapshot-ids", "ids", "none", "expire these snapshots, comma separated"),
-    Option("clean-expired-metadata", "true or false", "false", "also drop partition specs and schemas nothing uses any more"),
-    Option("max-concurrent-deletes", "files", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
-    Option("stream-results", "true or false", "true", "the report names 1,000 files; false: all of them"),
+    Option("clean-expired-metadata", "true or false", "false", "also remove partition specs and schemas that are no longer used"),
+    Option("max-concurrent-deletes", "files", "in bulk", "delete files one by one, this many at a time (at most 256)"),
+    Option("stream-results", "true or false", "true", "true: the report lists at most 1,000 files; false: all"),
 )
 REMOVE_ORPHAN_FILES = (
     Option("older-than", "time or age", "3d", "only files last modified before this: a time, or an age such as 3d"),
-    Option("location", "a location", "the table's location", "folder to search, at or below the table's own"),
+    Option("location", "a location", "the table's location", "folder to search: the table's location or one below it"),
     Option(
         "unsafe-allow-recent",
         "true or false",
         "false",
         "permit older-than within the last 24 hours, at the risk of running writers",
     ),
-    Option("prefix-mismatch-mode", "a word", "error", "a file whose scheme or authority differs: error, ignore or delete"),
-    Option("equal-schemes", "pairs", "s3n=s3,s3a=s3", "schemes that mean the same, as from=to pairs"),
-    Option("equal-authorities", "pairs", "none", "authorities that mean the same, as from=to pairs"),
-    Option("max-concurrent-deletes", "files", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
-    Option("quarantine-path", "a location", "none", "move orphans below this folder instead of deleting them"),
     Option(
-        "prefix-listing", "true or false", "false", "true: the driver lists all in one go; false: on lane spark, tasks list folders"
+        "prefix-mismatch-mode",
+        "a word",
+        "error",
+        "what to do with a file whose scheme or authority differs: error, ignore or delete",
     ),
-    Option("stream-results", "true or false", "true", "the report names 1,000 files; false: all of them"),
+    Option("equal-schemes", "pairs", "s3n=s3,s3a=s3", "schemes to treat as equal, as from=to pairs"),
+    Option("equal-authorities", "pairs", "none", "authorities to treat as equal, as from=to pairs"),
+    Option("max-concurrent-deletes", "files", "in bulk", "delete files one by one, this many at a time (at most 256)"),
+    Option("quarantine-path", "a location", "none", "move orphan files to this folder instead of deleting them"),
+    Option(
+        "prefix-listing", "true or false", "false", "true: the driver lists all files; false: on lane spark, tasks list folders"
+    ),
+    Option("stream-results", "true or false", "true", "true: the report lists at most 1,000 files; false: all"),
 )
 
 

@@ -21,23 +21,26 @@ replaces must be unchanged. None, if an operation allows it: only conflicts that
 WAP_ID = "wap-id"
 
 _WRITING = (
-    Option("target-file-size-bytes", "bytes", "the table's", "size a data file should have"),
+    Option("target-file-size-bytes", "bytes", "the table's", "target size of data files"),
     Option(
-        "distribution-mode", "a word", "the table's write.distribution-mode", "none, hash or range: how rows are spread over tasks"
+        "distribution-mode",
+        "a word",
+        "the table's write.distribution-mode",
+        "how rows are distributed over write tasks: none, hash or range",
     ),
-    Option("write-tasks", "tasks", "Spark's choice", "how many tasks write, so at least how many files"),
+    Option("write-tasks", "tasks", "Spark's choice", "number of write tasks; each writes at least one file"),
     Option("isolation-level", "a word", "the table's for the operation; overwrite, upsert: none", "serializable or snapshot"),
     Option(
         "delete-granularity", "a word", "the table's write.delete.granularity", "file or partition: scope of position delete files"
     ),
-    Option(WAP_ID, "a name", "none", "the snapshot is staged under this id, and no branch moves until it is published"),
+    Option(WAP_ID, "a name", "none", "stage the snapshot with this id; no branch changes until it is published"),
 )
-_SUCCESS_FILE = Option("require-success-file", "true or false", "false", "a source folder without _SUCCESS is half written")
+_SUCCESS_FILE = Option("require-success-file", "true or false", "false", "fail if a source folder has no _SUCCESS file")
 _INGEST = (
     *_WRITING,
-    Option("merge-schema", "true or false", "false", "the table takes in new columns and wider types, in the same commit"),
-    Option("bad-records", "a word", "fail", "fail, or quarantine rows that do not fit"),
-    Option("quarantine-path", "a location", "none", "the folder for them; needed with quarantine"),
+    Option("merge-schema", "true or false", "false", "add new columns and widen types of the table, in the same commit"),
+    Option("bad-records", "a word", "fail", "what to do with rows that do not fit the table: fail or quarantine"),
+    Option("quarantine-path", "a location", "none", "folder for these rows; required with quarantine"),
     _SUCCESS_FILE,
 )
 ROW_OPTIONS: Mapping[str, tuple[Option, ...]] = {
@@ -48,10 +51,12 @@ ROW_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "merge": (*_WRITING, _SUCCESS_FILE),
     "upsert": (
         *_WRITING,
-        Option("upsert-keys", "names", "the table's identifier fields", "the columns that tell rows apart"),
-        Option("order-by", "a name", "none", "of several source rows of one key, the one with the greatest value here counts"),
-        Option("delete-when", "SQL", "none", "a condition over source columns; rows that meet it only delete their key"),
-        Option("source-only-columns", "names", "none", "columns of the source that are not stored (an operation code, say)"),
+        Option("upsert-keys", "names", "the table's identifier fields", "the key columns"),
+        Option(
+            "order-by", "a name", "none", "if source rows have the same key, the row with the greatest value in this column is used"
+        ),
+        Option("delete-when", "SQL", "none", "condition on source columns; a row that matches deletes its key and is not written"),
+        Option("source-only-columns", "names", "none", "source columns that are not written (an operation code, for example)"),
         _SUCCESS_FILE,
     ),
 }

@@ -12,10 +12,10 @@ from iceberg_ops.config.option_parsing import Option, OptionReader, at_least, bo
 from iceberg_ops.errors import OptionError
 
 ADD_FILES = (
-    Option("source-path", "a location", "required", "the folder whose Parquet files become the table's"),
+    Option("source-path", "a location", "required", "folder of the Parquet files to add"),
     Option("partition-filter", "pairs", "none", "only files in this partition, as name=value pairs"),
-    Option("check-duplicate-files", "true or false", "true", "refuse a file that is in the table already"),
-    Option("parallelism", "files", "8", "footers read at a time (256 at most)"),
+    Option("check-duplicate-files", "true or false", "true", "fail if a file is already in the table"),
+    Option("parallelism", "files", "8", "number of footers to read at a time (at most 256)"),
 )
 COMPUTE_PARTITION_STATS = (Option("snapshot-id", "an id", "the branch's head", "the snapshot to compute statistics of"),)
 COMPUTE_TABLE_STATS = (
