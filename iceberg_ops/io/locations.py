@@ -70,17 +70,17 @@ def location_identity(location: str) -> str:
     (``s3``, ``s3a``, ``s3n``): one scheme; the key stays, because ``a//b`` and ``a/b`` are two objects. Every other location is
     unchanged."""
     if location.startswith("/"):
-        return _resolved(location)
+        return resolved(location)
     m = _SCHEME.match(location)
     if m is None or not is_absolute(location):
-        return _resolved(_without_scheme(location))
+        return resolved(_without_scheme(location))
     scheme, rest = m[1].lower(), location[m.end() :]
     if scheme in _FILE_SYSTEMS and rest.startswith("/"):
-        return _resolved(rest)
+        return resolved(rest)
     if scheme in _S3:
         return f"s3://{m[2] or ''}{rest}"
     if scheme in _AZURE and m[2]:
-        return f"abfs://{_azure_authority(m[2])}{_resolved(rest)}"
+        return f"abfs://{_azure_authority(m[2])}{resolved(rest)}"
     return location
 
 
@@ -174,7 +174,7 @@ def folder_identity(identity: Identity, folder: str) -> str:
 def coarse_identity(identity: str) -> str:
     """A text that is equal for all identities that some engine may treat as one file: the path without scheme and authority (of an
     object store: without the bucket), resolved and percent-decoded. Files that agree only here are never deleted."""
-    return _resolved(unquote(path_of(identity)))
+    return resolved(unquote(path_of(identity)))
 
 
 def path_of(location: str) -> str:
@@ -190,7 +190,7 @@ def is_within(location: str, folder: str) -> bool:
     return (location.rstrip("/") + "/").startswith(folder.rstrip("/") + "/")
 
 
-def _resolved(path: str) -> str:
+def resolved(path: str) -> str:
     """``path`` without empty parts, ``.`` and ``..``; a trailing slash stays."""
     if "//" not in path and "/." not in path and not path.startswith("."):
         return path
@@ -246,7 +246,7 @@ class _LocalIdentity:
         if real is not None:
             return real
         if "\0" in folder:
-            return _resolved(folder)  # No folder can have such a name.
+            return resolved(folder)  # No folder can have such a name.
         real = os.path.realpath(folder or "/").rstrip("/")
         if not os.path.isdir(real or "/"):
             self._missing[folder] = real
