@@ -1,8 +1,8 @@
-"""A small HDFS for tests: Hadoop's own MiniDFSCluster, with one name node and one data node in one JVM, on loopback."""
+"""A small HDFS for tests: Hadoop's own MiniDFSCluster, with one name node and two data nodes in one JVM, on loopback."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,11 +61,7 @@ def hdfs(folder: Path) -> Iterator[Store]:
     """As a store among those of ``tests.servers.stores``."""
     server = Hdfs(folder)
     try:
-        yield Store("hdfs", server.port, server.root, properties())
+        yield Store("hdfs", server.port, server.root, {})
     finally:
         server.close()
 
-
-def properties() -> Mapping[str, str]:
-    """Of a catalog on an HDFS of this machine."""
-    return {"hadoop.dfs.replication": "1"}

@@ -8,14 +8,14 @@ class Hdfs {
     Configuration settings = new Configuration();
     settings.set("dfs.namenode.rpc-bind-host", "127.0.0.1");
     settings.set("dfs.datanode.hostname", "127.0.0.1");
-    settings.set("dfs.replication", "1");
-    // A client that closes a file does not wait half a second for the data node's report.
+    settings.set("dfs.replication", "2");
+    // Of two copies one is enough, so that a client that closes a file does not wait half a second for the report of a data node.
     settings.set("dfs.namenode.file.close.num-committed-allowed", "1");
     settings.set("dfs.namenode.safemode.extension", "0");
     MiniDFSCluster cluster = new MiniDFSCluster.Builder(settings, new File(args[0]))
         .nameNodePort(Integer.parseInt(args[1]))
         .nameNodeHttpPort(Integer.parseInt(args[2]))
-        .numDataNodes(1)
+        .numDataNodes(2)
         .format(args.length > 4)
         .manageDataDfsDirs(args.length > 4)
         .build();
