@@ -4,7 +4,7 @@ never reads a mix. Blocks that cannot be read any more (moved, their machine gon
 
 from __future__ import annotations
 
-from hdfs_native import FileReader, FileStatus
+from hdfs_native import Client, FileReader, FileStatus
 
 from iceberg_ops.errors import CatalogUnavailableError, TerminalError
 from iceberg_ops.io.hdfs.cluster import Cluster
@@ -24,11 +24,14 @@ class HdfsInput(WindowedInput):
         super().__init__(size, self._range(max(size - TAIL, 0), size))
 
     def _opened(self) -> tuple[FileStatus, FileReader]:
-        state, reader = self._cluster.ask(
-            lambda client: (client.get_file_info(self._path), client.read(self._path)), self._location
-        )
+        return self._cluster.ask(self._looked_up, self._location)
+
+    def _looked_up(self, client: Client) -> tuple[FileStatus, FileReader]:
+        """The last block may not be readable yet: a file may be closed before its data node has told the name node. The call is
+        made again then."""
+        state, reader = client.get_file_info(self._path), client.read(self._path)
         if len(reader) != state.length:
-            raise CatalogUnavailableError(f"{self._location} is being written: it had {state.length} bytes, now {len(reader)}")
+            raise CatalogUnavailableError(f"{self._location} has {state.length} bytes, of which {len(reader)} can be read")
         return state, reader
 
     def _range(self, start: int, end: int) -> bytes:

@@ -17,7 +17,6 @@ class Hdfs {
         .nameNodeHttpPort(Integer.parseInt(args[2]))
         .numDataNodes(2)
         .format(args.length > 4)
-        .manageDataDfsDirs(args.length > 4)
         .build();
     cluster.waitActive();
     new File(args[3]).createNewFile();
