@@ -48,7 +48,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO, prove_exclusive_creation
 from iceberg_ops.io.local import remove_empty_folders
-from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity, on_one_file_system
 from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_head_from_json, metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid
@@ -386,15 +386,17 @@ class FileSystemCatalog(FolderNamespaces):
         )
 
     def _is_copy(self, identifier: Identifier, location: str) -> bool:
-        identity = identity_under(self.io)
-        return folder_identity(identity, location) != folder_identity(identity, self._table_folder(identifier))
+        identity, folder = identity_under(self.io), self._table_folder(identifier)
+        has_its_path = folder_identity(identity, location) == folder_identity(identity, folder)
+        return not (has_its_path and on_one_file_system(self.io, location, folder))
 
     def _forbid_copy(self, identifier: Identifier, location: str) -> None:
         if self._is_copy(identifier, location):
             raise UnsupportedError(
                 f"not supported: changing table {'.'.join(identifier)}, because it was copied: it lies in "
                 f"{self._table_folder(identifier)}, and its metadata says that its files lie in {location}; they belong to the "
-                f"table there. Change that one, or make a new table and write the rows into it"
+                f"table there. Change that one, or make a new table and write the rows into it. If both are one HDFS, name the "
+                f"warehouse as the table's metadata does, or give Hadoop's settings that show it (HADOOP_CONF_DIR)"
             )
 
     def _forget(self, identifier: Identifier, location: str) -> None:

@@ -31,7 +31,7 @@ class Hdfs:
         return LOOPBACK, self.port
 
     @property
-    def root(self) -> str:
+    def uri(self) -> str:
         return f"hdfs://{LOOPBACK}:{self.port}"
 
     def start(self) -> None:
@@ -61,7 +61,6 @@ def hdfs(folder: Path) -> Iterator[Store]:
     """As a store among those of ``tests.servers.stores``."""
     server = Hdfs(folder)
     try:
-        yield Store("hdfs", server.port, server.root, {})
+        yield Store("hdfs", server.port, server.uri, {})
     finally:
         server.close()
-
