@@ -134,6 +134,11 @@ def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
     return _prefix_of(one) == _prefix_of(other) or _file_system(io, one) == _file_system(io, other)
 
 
+def is_in_hdfs(io: FileIO, location: str) -> bool:
+    """Whether ``io`` finds a location in HDFS."""
+    return _file_system(io, _mapped_by(io)(location))[0] in HDFS_SCHEMES
+
+
 def absolute_under(io: FileIO, location: str) -> str:
     """A location that means the same in every working folder: a relative one of the local file system is resolved in this one."""
     if is_absolute_under(io, location):

@@ -176,6 +176,26 @@ def test_namespaces_and_drops_of_one_are_seen_by_the_other(java: HadoopJava, war
 # where Java's commits are not exclusive
 
 
+def test_a_commit_onto_a_snapshot_of_java_warns_on_local_files_but_not_in_hdfs(
+    java: HadoopJava, warehouse: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each still reads what the other has written, also where Hadoop keeps checksums beside its files."""
+    for place in (warehouse, f"file:{tmp_path}/warehouse"):
+        caplog.clear()
+        java("create", place)
+        java("append", place, 1, 1, "java")
+        lake = hadoop_lake(place)
+        lake.append([(2, "we")])
+        lake.append([(3, "we")])
+        location, _ = java("append", place, 4, 1, "java")
+        assert location.endswith("/v5.metadata.json")
+        assert sorted(java("rows", place)) == _rows(lake.our_rows()) == ["1 java", "2 we", "3 we", "4 java"]
+        told = [record.getMessage() for record in caplog.records if "may overwrite commits" in record.getMessage()]
+        assert len(told) == (0 if place == warehouse else 1)
+        lake.append([(5, "we")])
+        assert sorted(java("rows", place)) == _rows(lake.our_rows())
+
+
 def test_java_renames_over_a_version_on_local_files_but_not_in_hdfs(java: HadoopJava, warehouse: str, tmp_path: Path) -> None:
     """Why docs/catalogs.md forbids writers of Java's HadoopCatalog beside others on a local disk."""
     for place in (warehouse, f"file:{tmp_path}"):
