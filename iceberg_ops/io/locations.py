@@ -25,8 +25,8 @@ from urllib.parse import unquote
 
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.hdfs.settings import SCHEMES as HDFS_SCHEMES
-from iceberg_ops.io.hdfs.settings import HadoopSettings
+from iceberg_ops.io.hadoop_settings import SCHEMES as HDFS_SCHEMES
+from iceberg_ops.io.hadoop_settings import HadoopSettings
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 
 Identity = Callable[[str], str]

@@ -20,7 +20,7 @@ from hdfs_native import Client
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, OptionError, TerminalError, UnsupportedError
 from iceberg_ops.io.forks import HDFS
-from iceberg_ops.io.hdfs.settings import HadoopSettings
+from iceberg_ops.io.hadoop_settings import HadoopSettings
 
 T = TypeVar("T")
 

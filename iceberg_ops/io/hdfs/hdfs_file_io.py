@@ -17,11 +17,11 @@ from hdfs_native import FileStatus
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
+from iceberg_ops.io.hadoop_settings import HadoopSettings
 from iceberg_ops.io.hdfs.cluster import Cluster
 from iceberg_ops.io.hdfs.hdfs_input import HdfsInput, whole_file
 from iceberg_ops.io.hdfs.hdfs_output import HdfsOutput, file_exists
 from iceberg_ops.io.hdfs.places import place_of
-from iceberg_ops.io.hdfs.settings import HadoopSettings
 
 _PAGE = 1_000
 _DELETED_AT_ONCE = 16

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from iceberg_ops.errors import UnsupportedError
-from iceberg_ops.io.hdfs.settings import SCHEMES, HadoopSettings
+from iceberg_ops.io.hadoop_settings import SCHEMES, HadoopSettings
 from iceberg_ops.io.locations import resolved
 
 _LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?)?(/.*)?", re.DOTALL)

@@ -29,7 +29,7 @@ _PATIENCE = {
     "dfs.client.failover.sleep.base.millis": "100",
     "dfs.client.failover.sleep.max.millis": "2000",
 }
-"""How often the client itself asks again; it would for three minutes. ``cluster`` asks for twenty seconds."""
+"""How often the client itself asks again; it would for three minutes. ``hdfs.cluster`` asks for twenty seconds."""
 _OCTAL = re.compile(r"0?[0-7]{3}")
 
 
