@@ -7,6 +7,8 @@ SOURCES := iceberg_ops spark_jobs plugins dags demo tests $(wildcard benchmarks)
 ICEBERG_JAVA := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0,org.xerial:sqlite-jdbc:3.46.1.3,org.postgresql:postgresql:42.7.4
 IVY := build/ivy
 REST_JARS := build/jars/rest
+HDFS_JARS := build/jars/hdfs
+FETCH = java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -cache build/jars/cache
 CLASSES := build/spark-classes.jsa
 ONLY ?=
 DAYS ?=
@@ -23,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "error: no python3 on the PATH: install Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,hive,rest,stores,demo,oracles,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,airflow,hive,rest,stores,hdfs,demo,oracles,dev]'
 	@touch $@
 
 demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes
@@ -47,14 +49,18 @@ torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 
 	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
-jars: $(IVY)/.fetched $(REST_JARS)/.fetched  ## get Iceberg Java and its REST server from Maven Central, for the tests that compare with them
+jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched  ## get Iceberg Java, its REST server and a small HDFS from Maven Central, for the tests that use them
 
 $(IVY)/.fetched: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/spark-submit --packages $(ICEBERG_JAVA) --conf spark.jars.ivy="$(CURDIR)/$(IVY)" tests/interop/__init__.py
 	@touch $@
 
 $(REST_JARS)/.fetched: tests/servers/rest/ivy.xml $(STAMP)
-	java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -ivy $< -cache build/jars/cache -retrieve '$(REST_JARS)/[artifact](-[classifier])-[revision].[ext]'
+	$(FETCH) -ivy $< -retrieve '$(REST_JARS)/[artifact](-[classifier])-[revision].[ext]'
+	@touch $@
+
+$(HDFS_JARS)/.fetched: tests/servers/java/hdfs-ivy.xml $(STAMP)
+	$(FETCH) -ivy $< -retrieve '$(HDFS_JARS)/[artifact]-[revision].[ext]'
 	@touch $@
 
 servers: build/servers/.installed  ## get the servers that tests start: versitygw and moto (S3), Azurite (needs Go and npm)
@@ -63,7 +69,7 @@ build/servers/.installed: tests/servers/install.sh
 	tests/servers/install.sh build/servers $(PYTHON)
 	@touch $@
 
-interop: $(IVY)/.fetched $(REST_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
+interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
 	ICEBERG_OPS_REQUIRE_ORACLES=1 $(BIN)/python -m pytest tests/interop
 
 lint: $(STAMP)  ## style, formatting, floors

@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from tests.generated.drawing import DRAWN, report
 from tests.java_options import JAVA_OPTIONS, java_options
+from tests.servers.hdfs import hdfs
 from tests.servers.stores import STORES, Store
 from tests.two_processes import Shares, longest_first
 
@@ -177,13 +178,13 @@ def call_sites(session: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Store]]:
-    """Name of a store (``tests.servers.stores``) -> the store, started for the first test that needs it."""
-    running: dict[str, Store] = {}
+    """Name of a store (``tests.servers.stores``, or ``hdfs``) -> the store, started for the first test that needs it."""
+    running, makers = dict[str, Store](), {**STORES, "hdfs": hdfs}
     with ExitStack() as until_the_end:
 
         def store(name: str) -> Store:
             if name not in running:
-                running[name] = until_the_end.enter_context(STORES[name](tmp_path_factory.mktemp(name)))
+                running[name] = until_the_end.enter_context(makers[name](tmp_path_factory.mktemp(name)))
             return running[name]
 
         yield store

@@ -35,6 +35,7 @@ SECONDS = {
     "catalog/test_conformance": 45,
     "spark/test_text_casts_like_spark": 35,
     "io/test_object_stores": 25,
+    "io/test_hdfs": 25,
     "torture/test_interleaved_steps": 35,
     "spark/test_text_files": 30,
     "spark/test_rows_read": 30,

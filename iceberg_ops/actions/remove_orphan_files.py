@@ -35,9 +35,9 @@ from iceberg_ops.deletion.gate import check_same_table, delete_unreferenced, in_
 from iceberg_ops.deletion.leases import active_leases, has_run_out
 from iceberg_ops.deletion.notes import note_has_run_out
 from iceberg_ops.deletion.places import notes_folders
-from iceberg_ops.errors import GcDisabledError, IcebergOpsError
+from iceberg_ops.errors import GcDisabledError, IcebergOpsError, OptionError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
-from iceberg_ops.io.locations import folder_identity, identity_under, is_within, links_under
+from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under, on_one_file_system
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
@@ -72,6 +72,11 @@ def remove_orphan_files(run: Run) -> Result:
     for folder in folders_of(table):
         forbid_relative_record(table.io, folder, table.name)
     location = search_location(table.location, table.properties, options.location, identity)
+    if not any(_is_part_of(location, folder, table, identity) for folder in folders_of(table)):
+        raise OptionError(
+            f"remove_orphan_files: location {location}: lies in another HDFS than the folders of table {table.name}, "
+            f"{', '.join(folders_of(table))}, as far as Hadoop's settings show: name it as the table's metadata does"
+        )
     if not options.stream_results:
         run.outcome.listed = NO_LIMIT
     check_quarantine(folders_of(table), options.quarantine_path, identity)
@@ -89,6 +94,11 @@ def remove_orphan_files(run: Run) -> Result:
                 detail.append(f"{counted(_move(run, orphans, current, options.quarantine_path), 'file')} moved")
     of = PartiallyCommitted if run.outcome.metrics["failed-deletes-count"] else Committed
     return of(found=run.outcome.found(), table=run.table)
+
+
+def _is_part_of(location: str, folder: str, table: Table, identity: Identity) -> bool:
+    is_below = is_within(folder_identity(identity, location), folder_identity(identity, folder))
+    return is_below and on_one_file_system(table.io, location, folder)
 
 
 def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> Table:

@@ -48,7 +48,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO, prove_exclusive_creation
 from iceberg_ops.io.local import remove_empty_folders
-from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
+from iceberg_ops.io.locations import folder_identity, identity_under, is_in_hdfs, is_within, location_identity, on_one_file_system
 from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_head_from_json, metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid
@@ -60,6 +60,8 @@ log = logging.getLogger(__name__)
 
 OWN_FOLDER = ".iceberg-ops"
 """The folder below the warehouse for this catalog's own notes."""
+_BY_JAVA = "iceberg-version"
+"""What Iceberg Java writes into the summary of its snapshots."""
 
 
 class FileSystemCatalog(FolderNamespaces):
@@ -81,6 +83,7 @@ class FileSystemCatalog(FolderNamespaces):
         super().__init__(name, io, warehouse=warehouse, clock=clock)
         self._sleep = sleep
         self._creation = FileCreation(io, sleep)
+        self._warned: set[Identifier] = set()
 
     # versions
 
@@ -257,6 +260,7 @@ class FileSystemCatalog(FolderNamespaces):
             )
         self._forbid_copy(identifier, current.location)
         prove_exclusive_creation(self.io, self._root)
+        self._warn_beside_java(identifier, current)
         metadata_suffix(metadata)  # Refuses a codec for which later versions have no name.
         versions = self._versions(identifier)
         version = _version_of(current_location) + 1
@@ -277,6 +281,19 @@ class FileSystemCatalog(FolderNamespaces):
             self._withdraw(placed, data, refusal)
         self._write_hint(versions, version)
         return location
+
+    def _warn_beside_java(self, identifier: Identifier, current: TableMetadata) -> None:
+        """Java's Hadoop catalog ends a commit with a rename, which takes the place of a file that is there, except in HDFS. Said
+        once for each table."""
+        by = current.current_snapshot.summary.get(_BY_JAVA) if current.current_snapshot else None
+        if by is None or identifier in self._warned or is_in_hdfs(self.io, self._root):
+            return
+        self._warned.add(identifier)
+        log.warning(
+            "table %s: its last snapshot was committed by Iceberg Java (%s). In %s, Java's Hadoop catalog may overwrite commits "
+            "that others make at the same time: let only one of the two write (docs/catalogs.md, Filesystem)",
+            ".".join(identifier), by, self._root,
+        )  # fmt: skip
 
     def _check_no_leftover(self, versions: TableVersions, location: str) -> None:
         """Prevents endless waiting for a version of a dropped table whose writer died before it deleted it. The version must not be
@@ -386,15 +403,17 @@ class FileSystemCatalog(FolderNamespaces):
         )
 
     def _is_copy(self, identifier: Identifier, location: str) -> bool:
-        identity = identity_under(self.io)
-        return folder_identity(identity, location) != folder_identity(identity, self._table_folder(identifier))
+        identity, folder = identity_under(self.io), self._table_folder(identifier)
+        has_its_path = folder_identity(identity, location) == folder_identity(identity, folder)
+        return not (has_its_path and on_one_file_system(self.io, location, folder))
 
     def _forbid_copy(self, identifier: Identifier, location: str) -> None:
         if self._is_copy(identifier, location):
             raise UnsupportedError(
                 f"not supported: changing table {'.'.join(identifier)}, because it was copied: it lies in "
                 f"{self._table_folder(identifier)}, and its metadata says that its files lie in {location}; they belong to the "
-                f"table there. Change that one, or make a new table and write the rows into it"
+                f"table there. Change that one, or make a new table and write the rows into it. If both are one HDFS, name the "
+                f"warehouse as the table's metadata does, or give Hadoop's settings that show it (HADOOP_CONF_DIR)"
             )
 
     def _forget(self, identifier: Identifier, location: str) -> None:

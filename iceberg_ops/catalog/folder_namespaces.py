@@ -12,7 +12,7 @@ from iceberg_ops.catalog.names import are_folders, check_new_names
 from iceberg_ops.catalog.versions import is_pointer
 from iceberg_ops.deletion.metadata_files import delete_pointers
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, UnsupportedError
-from iceberg_ops.io.file_io import FileIO, ListsFolders
+from iceberg_ops.io.file_io import FileIO, KeepsFolders, ListsFolders
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import absolute_under, is_within
 
@@ -36,7 +36,12 @@ class FolderNamespaces(BaseCatalog):
         local = self.io.local_path(folder)
         if local is not None:
             return os.path.isdir(local) and not self.table_exists(namespace)
-        return next(iter(self.io.list_prefix(folder)), None) is not None and not self.table_exists(namespace)
+        is_there = next(iter(self.io.list_prefix(folder)), None) is not None or self._is_empty_folder(folder)
+        return is_there and not self.table_exists(namespace)
+
+    def _is_empty_folder(self, folder: str) -> bool:
+        """In a store that has folders without files."""
+        return isinstance(self.io, ListsFolders) and folder in self.io.list_folder(folder.rpartition("/")[0])[0]
 
     def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
         self._check_namespace(namespace)
@@ -61,7 +66,7 @@ class FolderNamespaces(BaseCatalog):
         local = self.io.local_path(folder)
         if local is not None:
             os.makedirs(local, exist_ok=True)
-        else:
+        elif not (isinstance(self.io, KeepsFolders) and self.io.make_folder(folder)):
             self.io.write(f"{folder}/{NAMESPACE_MARKER}", b"", overwrite=True)
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:

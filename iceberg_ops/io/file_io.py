@@ -125,6 +125,19 @@ def prove_exclusive_creation(io: FileIO, folder: str) -> None:
 
 
 @runtime_checkable
+class KeepsFolders(Protocol):
+    """Additional methods of a store whose folders are there without files, too."""
+
+    def make_folder(self, location: str) -> bool:
+        """Make a folder and those above it, unless they are there. False if there are no folders at this location."""
+        ...
+
+    def remove_empty_folders(self, location: str) -> None:
+        """Remove folders without files at and below ``location``, bottom up; a folder with a new file stays."""
+        ...
+
+
+@runtime_checkable
 class ListsFolders(Protocol):
     """An additional method of a store with real folders, so that a tree can be listed in parallel."""
 

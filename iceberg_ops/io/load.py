@@ -16,7 +16,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 from iceberg_ops.io.read_only import READ_ONLY, ReadOnlyFileIO
 from iceberg_ops.io.resolving import NAME as RESOLVING
-from iceberg_ops.io.resolving import ResolvingFileIO, object_store
+from iceberg_ops.io.resolving import ResolvingFileIO, hdfs, object_store
 
 IO_IMPL = "io-impl"
 JAVA_NAMES = {
@@ -80,6 +80,7 @@ def _store(name: str) -> Callable[[Mapping[str, str]], FileIO]:
 _STORES: dict[str, Callable[[Mapping[str, str]], FileIO]] = {
     "azure": _store("azure"),
     "gcs": _store("gcs"),
+    "hdfs": lambda properties: hdfs(_kept(properties)),
     "local": _local,
     "memory": _memory,
     RESOLVING: _resolving,

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
-from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, KeepsFolders
 from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.io.machine_limits import PASSING, limit_error
 from iceberg_ops.io.temporary_names import temporary_name
@@ -228,6 +228,8 @@ def remove_empty_folders(io: FileIO, location: str) -> None:
     """Remove folders without files at and below ``location``, bottom up; a folder with a new file stays. No effect if the store has
     no folders."""
     local = io.local_path(location)
+    if local is None and isinstance(io, KeepsFolders):
+        io.remove_empty_folders(location)
     for folder, _, _ in os.walk(local, topdown=False) if local is not None else ():
         with suppress(OSError):
             os.rmdir(folder)

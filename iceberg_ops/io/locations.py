@@ -25,6 +25,8 @@ from urllib.parse import unquote
 
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.hadoop_settings import SCHEMES as HDFS_SCHEMES
+from iceberg_ops.io.hadoop_settings import HadoopSettings
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 
 Identity = Callable[[str], str]
@@ -70,17 +72,17 @@ def location_identity(location: str) -> str:
     (``s3``, ``s3a``, ``s3n``): one scheme; the key stays, because ``a//b`` and ``a/b`` are two objects. Every other location is
     unchanged."""
     if location.startswith("/"):
-        return _resolved(location)
+        return resolved(location)
     m = _SCHEME.match(location)
     if m is None or not is_absolute(location):
-        return _resolved(_without_scheme(location))
+        return resolved(_without_scheme(location))
     scheme, rest = m[1].lower(), location[m.end() :]
     if scheme in _FILE_SYSTEMS and rest.startswith("/"):
-        return _resolved(rest)
+        return resolved(rest)
     if scheme in _S3:
         return f"s3://{m[2] or ''}{rest}"
     if scheme in _AZURE and m[2]:
-        return f"abfs://{_azure_authority(m[2])}{_resolved(rest)}"
+        return f"abfs://{_azure_authority(m[2])}{resolved(rest)}"
     return location
 
 
@@ -116,11 +118,25 @@ def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
     identity: Identity = location_identity
     if _has_local_files(io):
         identity = _LocalIdentity(known_folders() if folders is None else folders)
-    text = io.properties.get(LOCATION_MAPPING)
-    if not text:
+    if not io.properties.get(LOCATION_MAPPING):
         return identity
-    mapped = MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)])
-    return lambda location: identity(mapped.map(location))
+    mapped = _mapped_by(io)
+    return lambda location: identity(mapped(location))
+
+
+def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
+    """Whether two locations of equal identity are certainly one file, or one folder.
+
+    Identity passes over the authority of HDFS, so that no file is deleted that an engine spells in another way. It must not be
+    taken for a proof that a file is the table's own: a warehouse that was copied to another cluster has equal paths there.
+    Authorities are compared as Hadoop's settings have them; what they do not show to be one file system is taken for two."""
+    one, other = (_mapped_by(io)(location) for location in (one, other))
+    return _prefix_of(one) == _prefix_of(other) or _file_system(io, one) == _file_system(io, other)
+
+
+def is_in_hdfs(io: FileIO, location: str) -> bool:
+    """Whether ``io`` finds a location in HDFS."""
+    return _file_system(io, _mapped_by(io)(location))[0] in HDFS_SCHEMES
 
 
 def absolute_under(io: FileIO, location: str) -> str:
@@ -134,13 +150,7 @@ def absolute_under(io: FileIO, location: str) -> str:
 def is_absolute_under(io: FileIO, location: str) -> bool:
     """``is_absolute`` for a recorded location, after the prefix mapping of ``io``. Only the local file system has working
     folders."""
-    if is_absolute(location) or not _has_local_files(io):
-        return True
-    text = io.properties.get(LOCATION_MAPPING)
-    if not text:
-        return False
-    mapped = MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)]).map(location)
-    return is_absolute(mapped)
+    return is_absolute(location) or not _has_local_files(io) or is_absolute(_mapped_by(io)(location))
 
 
 def forbid_relative(io: FileIO, location: str, what: str) -> None:
@@ -161,6 +171,31 @@ def links_under(io: FileIO) -> Links:
     return _LinkTargets(identity_under(io))
 
 
+def _mapped_by(io: FileIO) -> Callable[[str], str]:
+    """The prefix mapping of ``io``."""
+    text = io.properties.get(LOCATION_MAPPING)
+    return MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)]).map if text else str
+
+
+def _prefix_of(location: str) -> tuple[str, str | None]:
+    """(scheme, authority) as they are spelled; empty for a path."""
+    m = None if location.startswith("/") or not is_absolute(location) else _SCHEME.match(location)
+    return (m[1].lower(), m[2]) if m else ("", None)
+
+
+def _file_system(io: FileIO, location: str) -> tuple[str, str]:
+    """(scheme, authority), in one spelling for all that are certainly one file system."""
+    scheme, authority = _prefix_of(location)
+    if scheme in ("", "file") and (scheme == "file" or io.properties.get("io-impl") != "hdfs"):
+        return "file", ""
+    if scheme not in ("", *HDFS_SCHEMES):
+        return (scheme, authority or "") if scheme in _FILE_SYSTEMS else ("", "")  # elsewhere the identity has the authority
+    settings = HadoopSettings.of(io.properties)
+    if not authority:
+        scheme, authority = settings.default or (scheme, "")
+    return scheme, settings.authority(scheme, authority) if authority else ""
+
+
 def _has_local_files(io: FileIO) -> bool:
     """Whether locations without a scheme are files of this machine, which has links and working folders."""
     return io.properties.get("io-impl") in _WITH_LOCAL_FILES
@@ -174,7 +209,7 @@ def folder_identity(identity: Identity, folder: str) -> str:
 def coarse_identity(identity: str) -> str:
     """A text that is equal for all identities that some engine may treat as one file: the path without scheme and authority (of an
     object store: without the bucket), resolved and percent-decoded. Files that agree only here are never deleted."""
-    return _resolved(unquote(path_of(identity)))
+    return resolved(unquote(path_of(identity)))
 
 
 def path_of(location: str) -> str:
@@ -190,7 +225,7 @@ def is_within(location: str, folder: str) -> bool:
     return (location.rstrip("/") + "/").startswith(folder.rstrip("/") + "/")
 
 
-def _resolved(path: str) -> str:
+def resolved(path: str) -> str:
     """``path`` without empty parts, ``.`` and ``..``; a trailing slash stays."""
     if "//" not in path and "/." not in path and not path.startswith("."):
         return path
@@ -246,7 +281,7 @@ class _LocalIdentity:
         if real is not None:
             return real
         if "\0" in folder:
-            return _resolved(folder)  # No folder can have such a name.
+            return resolved(folder)  # No folder can have such a name.
         real = os.path.realpath(folder or "/").rstrip("/")
         if not os.path.isdir(real or "/"):
             self._missing[folder] = real

@@ -1,5 +1,5 @@
-"""Every location by the store that its scheme names: ``s3://`` and its spellings, ``gs://``, ``abfss://`` and its spellings, and
-files of this machine. The default FileIO (Java: ResolvingFileIO).
+"""Every location by the store that its scheme names: ``s3://`` and its spellings, ``gs://``, ``abfss://`` and its spellings,
+``hdfs://`` and ``viewfs://``, and files of this machine. The default FileIO (Java: ResolvingFileIO).
 
 A store's client is loaded when the first location of its scheme is met, so that work on local files needs none.
 """
@@ -9,14 +9,20 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import BinaryIO
 
 from iceberg_ops.errors import RuntimeMissingError
-from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, ListsFolders, ListsNames, prove_exclusive_creation
-from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, KeepsFolders, ListsFolders, ListsNames, prove_exclusive_creation
+from iceberg_ops.io.local import LocalFileIO, remove_empty_folders
 
 NAME = "resolving"
-STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "wasb": "azure", "wasbs": "azure"}
+STORES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    "gs": "gcs",
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "azure"),
+    **dict.fromkeys(("hdfs", "viewfs"), "hdfs"),
+}
 """Scheme -> the store that serves it."""
 
 
@@ -27,6 +33,15 @@ def object_store(name: str, properties: Mapping[str, str]) -> FileIO:
     from iceberg_ops.io.stores.object_store import ObjectStoreFileIO  # noqa: PLC0415 - a back-end chosen by name
 
     return ObjectStoreFileIO(name, properties)
+
+
+def hdfs(properties: Mapping[str, str]) -> FileIO:
+    """The FileIO of HDFS. Raises RuntimeMissingError where its client is not installed, OptionError."""
+    if importlib.util.find_spec("hdfs_native") is None:
+        raise RuntimeMissingError("HDFS needs the client hdfs-native: pip install 'iceberg-ops[hdfs]'")
+    from iceberg_ops.io.hdfs.hdfs_file_io import HdfsFileIO  # noqa: PLC0415 - a back-end chosen by name
+
+    return HdfsFileIO(properties)
 
 
 class ResolvingFileIO:
@@ -84,6 +99,15 @@ class ResolvingFileIO:
         assert isinstance(store, ListsNames)
         return store.list_names(location)
 
+    def make_folder(self, location: str) -> bool:
+        """See ``KeepsFolders``."""
+        store = self._of(location)
+        return isinstance(store, KeepsFolders) and store.make_folder(location)
+
+    def remove_empty_folders(self, location: str) -> None:
+        """See ``KeepsFolders``."""
+        remove_empty_folders(self._of(location), location)
+
     def prove_exclusive_creation(self, folder: str) -> None:
         """See ``ProvesExclusiveCreation``."""
         prove_exclusive_creation(self._of(folder), folder)
@@ -97,11 +121,14 @@ class ResolvingFileIO:
             return self._local
         with self._lock:
             if (found := self._stores.get(name)) is None:
-                found = self._stores[name] = object_store(name, self._properties)
+                make = hdfs if name == "hdfs" else partial(object_store, name)
+                found = self._stores[name] = make(self._properties)
             return found
 
 
 def store_of(location: str) -> str:
-    """The object store that serves a location; empty for files of this machine, and for a scheme that nothing serves."""
-    scheme, separator, _ = location.partition("://")
-    return STORES.get(scheme.lower(), "") if separator else ""
+    """The store that serves a location; empty for files of this machine, and for a scheme that nothing serves. Only HDFS has
+    locations without authority (``hdfs:/p``)."""
+    scheme, _, rest = location.partition(":")
+    name = STORES.get(scheme.lower(), "") if rest.startswith("/") else ""
+    return name if rest.startswith("//") or name == "hdfs" else ""

@@ -75,7 +75,7 @@ CATALOGS: dict[str, Callable[[Path], Any]] = {"memory": memory, "filesystem": fi
 """Those that need no server."""
 
 
-def file_system_on_s3(store: Store) -> Any:
+def file_system_on(store: Store) -> Any:
     io = load_file_io(store.properties)
     catalog = FileSystemCatalog("fs", io, warehouse=f"{store.root}/{uuid.uuid4().hex}", sleep=lambda _: None)
     catalog.create_namespace(("ns",))
@@ -116,6 +116,7 @@ def glue(endpoint: str, folder: Path) -> Any:
     params=[
         *CATALOGS,
         "filesystem on S3",
+        "filesystem on HDFS",
         "glue",
         "postgresql",
         "hive with locks",
@@ -128,7 +129,9 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         case "rest":
             return rest(request.getfixturevalue("rest_server"))
         case "filesystem on S3":
-            return file_system_on_s3(request.getfixturevalue("object_store")("versitygw"))
+            return file_system_on(request.getfixturevalue("object_store")("versitygw"))
+        case "filesystem on HDFS":
+            return file_system_on(request.getfixturevalue("object_store")("hdfs"))
         case "glue":
             return glue(request.getfixturevalue("glue_endpoint"), tmp_path)
         case "postgresql":

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from tests.docs.test_tutorial import pattern, typed
 from tests.servers.hive_metastore import HiveMetastore
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rest.reference import ReferenceServer
+from tests.servers.stores import Store
 
 PAGE = ROOT / "docs" / "catalogs.md"
 
@@ -45,6 +48,11 @@ def _block(kind: str, uri: str, real: str) -> str:
 
 def test_the_block_of_a_sql_catalog_works_on_postgresql(tmp_path: Path, postgresql_server: PostgreSQL) -> None:
     _runs(tmp_path, _block("sql", "postgresql+psycopg2://iceberg@127.0.0.1:5432/iceberg", postgresql_server.database()))
+
+
+def test_the_block_of_a_filesystem_catalog_works_on_hdfs(tmp_path: Path, object_store: Callable[[str], Store]) -> None:
+    real = f"{object_store('hdfs').root}/{uuid.uuid4().hex}"
+    _runs(tmp_path, _block("filesystem", "hdfs://127.0.0.1:8020/warehouse", real))
 
 
 def test_the_block_of_a_hive_catalog_works(tmp_path: Path, hive_metastore: HiveMetastore) -> None:

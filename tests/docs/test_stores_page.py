@@ -14,10 +14,12 @@ from tests.docs.markdown import ROOT, blocks
 from tests.servers.stores import Store
 
 PAGE = ROOT / "docs" / "stores.md"
-SERVERS = {"s3": "versitygw", "gcs": "gcs", "azure": "azurite"}
+SERVERS = {"s3": "versitygw", "gcs": "gcs", "azure": "azurite", "hdfs": "hdfs"}
+NAME_NODE = "hdfs://127.0.0.1:8020"
+"""On the page; the test's has a port of its own."""
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_a_block_is_a_catalog_that_works(
     number: int,
     object_store: Callable[[str], Store],
@@ -28,6 +30,7 @@ def test_a_block_is_a_catalog_that_works(
     document = yaml.safe_load(blocks(PAGE, "yaml")[number])
     properties = document["catalogs"][0]["properties"]
     store = object_store(SERVERS[SCHEMES[properties["warehouse"].partition("://")[0]]])
+    properties["warehouse"] = properties["warehouse"].replace(NAME_NODE, store.root)
     assert properties["warehouse"].startswith(store.root)
     properties.update(store.properties)  # the addresses and keys of this machine
     if "uri" in properties:
@@ -44,7 +47,7 @@ def test_a_block_is_a_catalog_that_works(
 
 
 def test_every_block_of_the_page_is_run() -> None:
-    assert len(blocks(PAGE, "yaml")) == 4
+    assert len(blocks(PAGE, "yaml")) == 5
 
 
 def test_every_scheme_is_on_the_page() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
-from iceberg_ops.io.locations import absolute_under, below, identity_under, is_absolute, location_identity
+from iceberg_ops.io.locations import absolute_under, below, identity_under, is_absolute, location_identity, on_one_file_system
 from iceberg_ops.io.mapped import MappedFileIO
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 
@@ -54,3 +55,42 @@ def test_two_writings_of_a_relative_path_with_a_colon_are_one_file(tmp_path: Pat
     monkeypatch.chdir(tmp_path)
     identity = identity_under(LocalFileIO())
     assert identity("bk:1/f") == identity(f"{tmp_path}/bk:1/f") == identity("file:bk:1/f")
+
+
+CLUSTERS = [
+    ("hdfs://nn/t", "hdfs://nn:8020/t", True),
+    ("HDFS://NN/t", "hdfs://nn:08020/t", True),
+    ("hdfs://nn/t", "hdfs://nn:9000/t", False),
+    ("hdfs://nn/t", "hdfs://other/t", False),
+    ("hdfs://lake/t", "hdfs://one:8020/t", True),
+    ("hdfs://one/t", "hdfs://two:9000/t", True),
+    ("hdfs://one/t", "hdfs://two/t", False),
+    ("hdfs:/t", "hdfs://lake/t", True),
+    ("hdfs:///t", "hdfs://nn/t", False),
+    ("viewfs://lake/t", "hdfs://lake/t", False),
+    ("hdfs://lake/t", "webhdfs://lake/t", False),
+    ("/t", "file:/t", True),
+    ("file://localhost/t", "file:///t", True),
+    ("/t", "hdfs://lake/t", False),
+    ("s3://b/t", "s3a://b/t", True),
+]
+SETTINGS = {
+    "hadoop.fs.defaultFS": "hdfs://lake",
+    "hadoop.dfs.ha.namenodes.lake": "a, b",
+    "hadoop.dfs.namenode.rpc-address.lake.a": "one:8020",
+    "hadoop.dfs.namenode.rpc-address.lake.b": "two:9000",
+}
+
+
+@pytest.mark.parametrize(("one", "other", "same"), CLUSTERS)
+def test_what_is_one_file_system_is_shown_by_hadoops_settings_or_not_at_all(one: str, other: str, same: bool) -> None:
+    """Identities are equal, so that nothing is deleted that may be the other's; that is no proof that it is."""
+    io = load_file_io(SETTINGS)
+    assert identity_under(io)(one).lower() == identity_under(io)(other).lower()
+    assert on_one_file_system(io, one, other) is on_one_file_system(io, other, one) is same
+
+
+def test_in_hdfs_alone_a_path_is_a_path_there() -> None:
+    io = load_file_io({**SETTINGS, "io-impl": "hdfs"})
+    assert on_one_file_system(io, "/t", "hdfs://two:9000/t")
+    assert not on_one_file_system(io, "/t", "file:/t")

@@ -202,8 +202,8 @@ def test_files_of_several_stores_are_deleted_by_one_call(object_store: Callable[
     locations.append(f"{tmp_path}/f")
     for location in locations:
         io.write(location, b"")
-    failures = io.delete_many([*locations, "hdfs://host/f"])
-    assert [failure.location for failure in failures] == ["hdfs://host/f"]
+    failures = io.delete_many([*locations, "webhdfs://host/f"])
+    assert [failure.location for failure in failures] == ["webhdfs://host/f"]
     assert not any(io.exists(location) for location in locations)
 
 

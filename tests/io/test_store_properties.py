@@ -134,7 +134,7 @@ def test_a_store_of_one_kind_refuses_locations_of_another() -> None:
     with pytest.raises(UnsupportedError, match="its scheme is none of s3, s3a, s3n"):
         load_file_io({"io-impl": "s3"}).read("gs://bucket/key")
     with pytest.raises(UnsupportedError, match="its scheme is not file:"):
-        load_file_io().read("hdfs://host/key")
+        load_file_io().read("webhdfs://host/key")
 
 
 def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

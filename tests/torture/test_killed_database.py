@@ -1,4 +1,4 @@
-"""Four writers and a maintenance process on a catalog whose server (PostgreSQL, a Hive Metastore) is killed again and again.
+"""Four writers and a maintenance process on a catalog whose server (PostgreSQL, a Hive Metastore, HDFS) is killed again and again.
 
 Each writer tries every operation under its run key until it is acknowledged, as a scheduler repeats a task. Afterwards each
 acknowledged row is there exactly once, each deleted one is gone, and the snapshots are as many as the run keys in the table's
@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
 from iceberg_ops.catalog.hive.metastore import Metastore
 from iceberg_ops.catalog.sql import SqlCatalog
@@ -31,9 +32,11 @@ from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError, ValidationError
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions.lake import Lake
 from tests.builders import make_table
+from tests.servers.hdfs import Hdfs
 from tests.servers.hive_metastore import HiveMetastore
 from tests.servers.postgresql import PostgreSQL
 from tests.torture.killed_operations import now_ms, write_rows
@@ -41,15 +44,24 @@ from tests.torture.test_eight_processes import Log, acknowledged, find
 from tests.torture.test_kill_nine import leaked
 
 SECONDS = 60 if "ICEBERG_OPS_TORTURE" in os.environ else 8
+SERVERS: dict[str, Callable[[Path], PostgreSQL | HiveMetastore | Hdfs]] = {
+    "postgresql": lambda _: PostgreSQL(),
+    "hive": HiveMetastore,
+    "hdfs": Hdfs,
+}
+CASES = [("postgresql", 2), ("postgresql", 3), ("hive", 2), *([("hdfs", 2)] if SECONDS == 60 else [])]
+"""HDFS takes most of a minute to be there again, so it is killed by ``make torture`` only."""
 WRITERS = 4
-FEWEST = {"postgresql": 25, "hive": 10}
+FEWEST = {"postgresql": 25, "hive": 10, "hdfs": 10}
 """Operations of each writer, however slow the machine is."""
 PATIENCE = 300
 """Seconds in which some try must get an answer."""
-BETWEEN_KILLS = {"postgresql": 1.5, "hive": 6.0}
+BETWEEN_KILLS = {"postgresql": 1.5, "hive": 6.0, "hdfs": 6.0}
 """Seconds; about how long a writer needs for ten commits."""
-MOST_KILLS = {"postgresql": 1_000, "hive": 3 if SECONDS < 60 else 20}
-"""A metastore takes much longer to start than to be killed."""
+MOST_KILLS = {"postgresql": 1_000, "hive": 3 if SECONDS < 60 else 20, "hdfs": 10}
+"""A metastore, or a name node, takes much longer to start than to be killed."""
+KINDS = {"postgresql+psycopg2": "postgresql", "thrift": "hive", "hdfs": "hdfs"}
+"""By the scheme of their addresses."""
 KILLED_ONCE = "killed"
 """A file: the server was killed and started again. No writer ends before, however fast it is."""
 
@@ -58,6 +70,8 @@ def open_lake(uri: str, folder: str) -> Lake:
     """The metastore's locks are left out: one that a killed metastore held stays for five minutes, and all writers wait for it."""
     if uri.startswith("thrift:"):
         return Lake(HiveCatalog("lake", Metastore("lake", uri), LocalFileIO(), warehouse=f"{folder}/wh", locks=False))
+    if uri.startswith("hdfs:"):
+        return Lake(FileSystemCatalog("lake", load_file_io(), warehouse=f"{uri}/wh"))
     return Lake(SqlCatalog("lake", uri, LocalFileIO(), warehouse=f"{folder}/wh"))
 
 
@@ -95,7 +109,7 @@ def write(uri: str, folder: str, worker: int) -> None:
     logging.getLogger(committer.__name__).addHandler(AsTrouble(trouble))
     lake = until_answered(trouble, open_lake, uri, folder)
     rng, number, mine, until = random.Random(worker), 0, set[int](), time.monotonic() + SECONDS
-    fewest, killed_once = FEWEST["hive" if uri.startswith("thrift:") else "postgresql"], Path(folder) / KILLED_ONCE
+    fewest, killed_once = FEWEST[KINDS[uri.partition(":")[0]]], Path(folder) / KILLED_ONCE
     while time.monotonic() < until or number < fewest or not killed_once.exists():
         number += 1
         name, row = f"{worker}-{number}", worker * 1_000_000 + number
@@ -166,9 +180,9 @@ def wait_for_all(writers: Sequence[BaseProcess], folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "version"), [("postgresql", 2), ("postgresql", 3), ("hive", 2)])
+@pytest.mark.parametrize(("kind", "version"), CASES)
 def test_all_that_was_acknowledged_is_there_once_though_the_server_was_killed(kind: str, version: int, tmp_path: Path) -> None:
-    server = PostgreSQL() if kind == "postgresql" else HiveMetastore(tmp_path)
+    server = SERVERS[kind](tmp_path)
     try:
         uri, folder = server.database() if isinstance(server, PostgreSQL) else server.uri, str(tmp_path)
         lake = open_lake(uri, folder)

@@ -5,6 +5,5 @@
 - ``answers``: what a client's error means to the caller.
 - ``object_store``: the FileIO; ``ranged_input`` and ``staged_output`` are its open files, ``creation`` and ``deletes`` what they
 say.
-- ``forks``: which processes cannot use the client.
 - ``aws_profiles``: keys out of ``~/.aws``.
 """

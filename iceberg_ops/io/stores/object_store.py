@@ -7,8 +7,8 @@ Requests are tried again by the client, for about twenty seconds. What remains i
 answer, and a TerminalError where it refuses (access, expired credentials, no such bucket). A missing bucket is never taken for a
 missing file.
 
-One instance serves all threads. A process that is forked from one that has used it cannot (see ``forks``): workers are processes of
-their own, which build their FileIO from ``properties``.
+One instance serves all threads. A process that is forked from one that has used it cannot (see ``io.forks``): workers are processes
+of their own, which build their FileIO from ``properties``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from obstore.store import ObjectStore
 
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
+from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.stores import azure, gcs, s3
 from iceberg_ops.io.stores.answers import error_of, named_errors, said
 from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt
 from iceberg_ops.io.stores.deletes import delete_object, delete_objects
-from iceberg_ops.io.stores.forks import using_stores
 from iceberg_ops.io.stores.places import Place, file_place, folder_place
 from iceberg_ops.io.stores.ranged_input import RangedInput
 from iceberg_ops.io.stores.staged_output import PART, StagedOutput
@@ -193,7 +193,7 @@ class ObjectStoreFileIO:
         return self._client(place.bucket)
 
     def _client(self, bucket: str) -> ObjectStore:
-        using_stores()
+        OBJECT_STORES.use()
         with self._lock:
             if (found := self._clients.get(bucket)) is None:
                 found = self._clients[bucket] = self._made(bucket)

@@ -18,9 +18,9 @@ import obstore
 from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.stores.answers import named_errors, said
 from iceberg_ops.io.stores.creation import ATTEMPT, Creation, attempt_of, new_attempt
-from iceberg_ops.io.stores.forks import is_forked
 
 if TYPE_CHECKING:
     from obstore import WritableFile
@@ -88,7 +88,7 @@ class StagedOutput(io.BufferedIOBase):
         self._done = True
         self._buffer = bytearray()
         upload, self._upload = self._upload, None
-        if upload is not None and not is_forked():
+        if upload is not None and not OBJECT_STORES.is_forked:
             _abort(upload)
         super().close()
 

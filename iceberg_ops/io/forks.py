@@ -1,0 +1,39 @@
+"""Whether this process was forked from one that had used a client of a store.
+
+Such a client works by threads, which a fork does not copy, and by connections, which a fork shares: in the child a call would wait
+for ever, or read what the parent is answered. So the child is told. A process that is forked before the first use is none of these,
+as Spark's Python workers are.
+"""
+
+from __future__ import annotations
+
+import os
+
+from iceberg_ops.errors import UnsupportedError
+
+
+class ForkGuard:
+    """Of one client. ``what``: the stores that it serves, as messages name them."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._is_used = False
+        self.is_forked = False
+        """Whether the client must not be called in this process."""
+        os.register_at_fork(after_in_child=self._forked)
+
+    def use(self) -> None:
+        """To be called before the client is. Raises UnsupportedError in a forked process."""
+        if self.is_forked:
+            raise UnsupportedError(
+                f"not supported: {self._what} in a process that was forked from one that has used them, because the "
+                "client's threads are not there: start processes anew (multiprocessing's spawn), or fork before the first use"
+            )
+        self._is_used = True
+
+    def _forked(self) -> None:
+        self.is_forked = self.is_forked or self._is_used
+
+
+OBJECT_STORES = ForkGuard("object stores")
+HDFS = ForkGuard("files in HDFS")

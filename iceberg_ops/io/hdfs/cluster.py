@@ -1,0 +1,168 @@
+"""One HDFS (a name service or a mount table), and calls of its client that always end.
+
+The client waits for a name node for ever, and does not let Ctrl-C through. So each call is made in a thread of its own, and given
+up after a while; what it was then answered is not known. The client is thrown away with it, because its connection may be dead.
+
+A name node that refuses for now (safe mode, standby) is asked again, and so is one that cannot be reached if that does no harm.
+After about twenty seconds it is a CatalogUnavailableError.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from hdfs_native import Client
+
+from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, OptionError, TerminalError, UnsupportedError
+from iceberg_ops.io.forks import HDFS
+from iceberg_ops.io.hadoop_settings import HadoopSettings
+
+T = TypeVar("T")
+
+ANSWER_S = "hdfs.answer-timeout-s"
+_ANSWER_S = 60.0
+_TRIED_FOR_S = 20.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 2.0
+_REMOTE = re.compile(r'RPCError\("([^"]*)", "(.*)"\)', re.DOTALL)
+_LOGIN = ("kerberos-principal", "kerberos-keytab", "kerberos-cache")
+_FOR_NOW = frozenset({"SafeModeException", "StandbyException", "RetriableException", "ObserverRetryOnActiveException"})
+_NO_ACCESS = frozenset({"AccessControlException", "AuthorizationException"})
+_SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "AuthenticationException", "InvalidToken")
+
+
+class Cluster:
+    """``url``: ``hdfs://authority``. One instance serves all threads."""
+
+    def __init__(self, url: str, settings: HadoopSettings, properties: Mapping[str, str]) -> None:
+        self._url, self._settings = url, settings
+        self._login = {name.replace("-", "_"): properties.get(f"hdfs.{name}") for name in _LOGIN}
+        self._answer_s = _seconds(properties)
+        self._client: Client | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, call: Callable[[Client], T], location: str) -> T:
+        """What does no harm if it is done twice. Raises FileNotFoundError, FileExistsError and the typed errors."""
+        return self._asked(call, location, again=True)
+
+    def do(self, call: Callable[[Client], T], location: str) -> T:
+        """What must not be done twice: a CatalogUnavailableError says that it may have been done."""
+        return self._asked(call, location, again=False)
+
+    def _asked(self, call: Callable[[Client], T], location: str, *, again: bool) -> T:
+        until, wait = time.monotonic() + _TRIED_FOR_S, _FIRST_WAIT_S
+        while True:
+            try:
+                return self._once(call, location)
+            except Exception as e:  # noqa: BLE001 - the client has no errors of its own
+                error = error_of(e, location)
+                hopeless = not isinstance(error, CatalogUnavailableError) or not (again or _is_refusal_for_now(e))
+                if hopeless or time.monotonic() + wait > until:
+                    raise error from _system_error(e)
+            time.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT_S)
+
+    def _once(self, call: Callable[[Client], T], location: str) -> T:
+        client = self._made()
+        answer: list[T] = []
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                answer.append(call(client))
+            except BaseException as e:  # noqa: BLE001 - raised below
+                failure.append(e)
+
+        thread = threading.Thread(target=work, name="hdfs", daemon=True)
+        thread.start()
+        thread.join(self._answer_s)
+        if answer:
+            return answer[0]
+        if not failure:
+            with self._lock:
+                self._client = None if self._client is client else self._client
+            raise _NoAnswer(f"{location}: {self._url} gave no answer in {self._answer_s:g} seconds")
+        if isinstance(failure[0], Exception):
+            raise failure[0]
+        raise TerminalError(f"{location}: the client of HDFS failed: {_line(str(failure[0]))}")
+
+    def _made(self) -> Client:
+        HDFS.use()
+        with self._lock:
+            if self._client is None:
+                try:
+                    self._client = Client(self._url, self._settings.of_client(), **self._login)
+                except (RuntimeError, ValueError, OSError) as e:
+                    raise OptionError(
+                        f"{self._url}: the client of HDFS refuses the address or the settings ({_line(str(e))}): correct them in "
+                        f"the catalog's properties, or in HADOOP_CONF_DIR ({self._settings.conf_dir or 'not set'})"
+                    ) from None
+            return self._client
+
+
+class _NoAnswer(CatalogUnavailableError):
+    """Not asked again: it took long enough."""
+
+
+def error_of(error: Exception, location: str) -> Exception:
+    """The error that the package raises for one of the client's."""
+    if isinstance(error, IcebergOpsError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, "no such file", location)
+    if isinstance(error, FileExistsError):
+        return FileExistsError(errno.EEXIST, "file exists", location)
+    text = str(error)
+    kind, said = _remote(error)
+    if kind in _NO_ACCESS or isinstance(error, PermissionError):
+        return TerminalError(f"{location}: HDFS refuses access ({said}): give the user of this process the right that is missing")
+    if any(word in text for word in _SECURITY):
+        return TerminalError(
+            f"{location}: HDFS does not accept who asks ({said}): see to the Kerberos ticket, or to hdfs.kerberos-principal and "
+            f"hdfs.kerberos-keytab"
+        )
+    if kind == "InvalidPathException":
+        return UnsupportedError(f"not supported: location {location} in HDFS, because it has no such names ({said})")
+    if kind == "ParentNotDirectoryException":
+        return NotADirectoryError(errno.ENOTDIR, "a part of the path is a file", location)
+    if kind.endswith("PathComponentTooLongException"):
+        return OSError(errno.ENAMETOOLONG, "file name too long", location)
+    if kind in ("PathIsNotEmptyDirectoryException", "PathIsDirectoryException") or isinstance(error, IsADirectoryError):
+        return IsADirectoryError(errno.EISDIR, "is a folder", location)
+    if isinstance(error, NotImplementedError):
+        return UnsupportedError(f"not supported: {location}, because the client of HDFS does not have it ({said})")
+    return CatalogUnavailableError(f"{location}: HDFS gives no answer, or refuses for now ({said})")
+
+
+def _system_error(error: Exception) -> Exception | None:
+    """A full quota is a refusal before anything is made."""
+    return OSError(errno.EDQUOT, "quota exceeded") if _remote(error)[0].endswith("QuotaExceededException") else None
+
+
+def _is_refusal_for_now(error: Exception) -> bool:
+    return _remote(error)[0] in _FOR_NOW
+
+
+def _remote(error: Exception) -> tuple[str, str]:
+    """The last part of the name of the name node's exception, and what it says; empty for another error."""
+    if (m := _REMOTE.search(str(error))) is None:
+        return "", _line(str(error))
+    return re.split(r"[.$]", m[1])[-1], _line(m[2])
+
+
+def _line(text: str) -> str:
+    """The first line, without the stack that follows."""
+    return re.split(r"\\n|\n", text, maxsplit=1)[0][:300].strip() or "no reason given"
+
+
+def _seconds(properties: Mapping[str, str]) -> float:
+    text = properties.get(ANSWER_S)
+    if text is None:
+        return _ANSWER_S
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise OptionError(f"property {ANSWER_S} {text!r}: must be a whole number of seconds")
+    return float(text)

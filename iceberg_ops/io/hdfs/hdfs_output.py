@@ -1,0 +1,183 @@
+"""A new file, which is there only once it is whole: a temporary file beside it is written, closed, and renamed without overwriting.
+
+The name node does a rename at once and for one writer only. If its answer is lost, the temporary file shows what was done: nobody
+else touches it, so it is there if the rename was not done. Where it is gone, the file under the name must have its length and its
+time, which a rename leaves as they are.
+
+Where a process dies, its temporary file stays: readers do not see it, and the orphan-file job removes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import logging
+from types import TracebackType
+from typing import Any
+
+from hdfs_native import FileStatus, FileWriter, WriteOptions
+
+from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.io.forks import HDFS
+from iceberg_ops.io.hdfs.cluster import Cluster
+from iceberg_ops.io.temporary_names import temporary_name
+
+log = logging.getLogger(__name__)
+
+_PART = 8 << 20
+"""Bytes that are kept before they are sent: a small file is sent as a whole."""
+_TRIES = 3
+
+
+class HdfsOutput(io.BufferedIOBase):
+    """``close`` makes the file; an exception or a forgotten ``close`` leaves none. ``rights``: of the new file, as an octal number
+    means them."""
+
+    _done = True
+
+    def __init__(self, cluster: Cluster, path: str, location: str, *, rights: int, overwrite: bool = False) -> None:
+        super().__init__()
+        self._cluster, self._path, self._location = cluster, path, location
+        self._rights, self._overwrite = rights, overwrite
+        self._buffer, self._sent = bytearray(), 0
+        self._temporary: str | None = None
+        self._writer: FileWriter | None = None
+        self._done = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._sent + len(self._buffer)
+
+    def write(self, data: Any) -> int:
+        if self._done:
+            raise ValueError("I/O operation on closed file")
+        before = len(self._buffer)
+        self._buffer += data
+        written = len(self._buffer) - before
+        if len(self._buffer) >= _PART:
+            self._send()
+        return written
+
+    def flush(self) -> None:
+        """Without effect: there is no file before ``close``."""
+
+    def close(self) -> None:
+        if self._done:
+            return
+        try:
+            written = self._completed() if self._sent else self._written_at_once()
+            assert self._temporary is not None
+            Publication(self._cluster, self._temporary, self._path, self._location, written).make(overwrite=self._overwrite)
+            self._temporary = None
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Forget what was written; without effect after ``close``."""
+        if self._done:
+            return
+        self._done = True
+        self._buffer = bytearray()
+        self._forget()
+        super().close()
+
+    def _written_at_once(self) -> FileStatus:
+        """A small file is still here as a whole, so it can be written again. Each try takes another name, because the one before
+        may have been done, or may still be."""
+        content = bytes(self._buffer)
+        for attempt in range(_TRIES):
+            self._buffer[:], self._sent = content, 0
+            try:
+                return self._completed()
+            except CatalogUnavailableError:
+                if attempt + 1 == _TRIES:
+                    raise
+            self._forget()
+            self._cluster.ask(lambda client: client.get_file_info("/"), self._location)
+        raise AssertionError
+
+    def _completed(self) -> FileStatus:
+        """All bytes are in the temporary file, which is closed."""
+        self._send()
+        writer, temporary = self._writer, self._temporary
+        assert writer is not None
+        assert temporary is not None
+        self._cluster.do(lambda _: writer.close(), self._location)
+        written = self._cluster.ask(lambda client: client.get_file_info(temporary), self._location)
+        if written.length != self._sent:
+            raise CatalogUnavailableError(f"{self._location}: HDFS has {written.length} of {self._sent} bytes")
+        return written
+
+    def _send(self) -> None:
+        data, self._buffer = bytes(self._buffer), bytearray()
+        if self._writer is None:
+            temporary = self._temporary = f"{self._path.rpartition('/')[0]}/{temporary_name(self._path)}"
+            options = WriteOptions(permission=self._rights)
+            self._writer = self._cluster.do(lambda client: client.create(temporary, options), self._location)
+        writer = self._writer
+        if data:
+            self._cluster.do(lambda _: writer.write(data), self._location)
+            self._sent += len(data)
+
+    def _forget(self) -> None:
+        """Delete the temporary file, if there is one."""
+        temporary, self._temporary, self._writer = self._temporary, None, None
+        if temporary is not None and not HDFS.is_forked:
+            try:
+                self._cluster.ask(lambda client: client.delete(temporary), self._location)
+            except Exception as e:  # noqa: BLE001 - nothing depends on it
+                log.warning("temporary file %s stays: %s", temporary, e)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        self.discard()
+
+
+class Publication:
+    """``temporary``, a complete file of the state ``written``, gets the name ``path``."""
+
+    def __init__(self, cluster: Cluster, temporary: str, path: str, location: str, written: FileStatus) -> None:
+        self._cluster, self._temporary, self._path, self._location = cluster, temporary, path, location
+        self._written = written
+
+    def make(self, *, overwrite: bool) -> None:
+        """Raises FileExistsError unless ``overwrite``; CatalogUnavailableError if it may have been done."""
+        for attempt in range(_TRIES):
+            try:
+                self._cluster.do(lambda client: client.rename(self._temporary, self._path, overwrite), self._location)
+                return
+            except (CatalogUnavailableError, FileNotFoundError, FileExistsError) as e:
+                if self._is_done():
+                    return
+                if isinstance(e, FileExistsError):
+                    raise
+                if attempt + 1 == _TRIES or (isinstance(e, FileNotFoundError) and not self._is_there()):
+                    raise CatalogUnavailableError(f"{self._location}: whether it was written is not known ({e})") from e
+
+    def _is_there(self) -> bool:
+        return self._state_of(self._temporary) is not None
+
+    def _is_done(self) -> bool:
+        """A rename that is still on its way is done by the next try, or finds nothing to rename."""
+        if self._is_there():
+            return False
+        found = self._state_of(self._path)
+        written = self._written
+        return found is not None and (found.length, found.modification_time) == (written.length, written.modification_time)
+
+    def _state_of(self, path: str) -> FileStatus | None:
+        try:
+            return self._cluster.ask(lambda client: client.get_file_info(path), self._location)
+        except FileNotFoundError:
+            return None
+
+
+def file_exists(location: str) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, "file exists", location)
