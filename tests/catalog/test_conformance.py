@@ -250,11 +250,15 @@ def test_a_dropped_and_purged_table_leaves_no_file(catalog: Any) -> None:
 
 def test_metadata_files_that_fall_off_the_log_go_where_the_table_asks_for_it(catalog: Any) -> None:
     properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "2"}
+    if isinstance(catalog, NessieCatalog):
+        with pytest.raises(UnsupportedError, match="other branches, tags and former commits of Nessie may need the files"):
+            make_table(catalog, properties=properties)
+        return
     table = make_table(catalog, properties=properties)
     for i in range(6):
         table = commit(catalog, table, UpdateProperties(updates={"n": str(i)})).table
     kept = [i.location for i in catalog.io.list_prefix(table.location) if i.location.endswith("metadata.json")]
-    assert len(kept) == (7 if isinstance(catalog, NessieCatalog) else 3), "other references of Nessie may have them"
+    assert len(kept) == 3
     assert catalog.load_table(IDENTIFIER).properties["n"] == "5"
 
 

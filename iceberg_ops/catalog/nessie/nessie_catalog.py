@@ -29,7 +29,7 @@ from iceberg_ops.catalog.nessie.references import Reference, split_name
 from iceberg_ops.catalog.outcomes import Tried
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.catalog.recording import RecordingCatalog
-from iceberg_ops.config.properties import GC_ENABLED
+from iceberg_ops.config.properties import GC_ENABLED, METADATA_DELETE_AFTER_COMMIT
 from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -40,7 +40,10 @@ from iceberg_ops.errors import (
     UnsupportedError,
 )
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.requirements import TableRequirement
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import SetProperties, TableUpdate
 from iceberg_ops.table.table import Table
@@ -84,6 +87,19 @@ class NessieCatalog(RecordingCatalog):
 
     # tables whose files stay
 
+    def stage_table(
+        self,
+        identifier: Identifier,
+        schema: Schema,
+        *,
+        spec: PartitionSpec = UNPARTITIONED,
+        sort_order: SortOrder = UNSORTED,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        _check_kept(self.name, properties or {})
+        return super().stage_table(identifier, schema, spec=spec, sort_order=sort_order, location=location, properties=properties)
+
     def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
         for update in updates:
             if isinstance(update, SetProperties):
@@ -110,7 +126,6 @@ class NessieCatalog(RecordingCatalog):
         return super()._table(identifier, kept(metadata), location)
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
-        _check_kept(self.name, metadata.properties)
         return super()._publish_first(identifier, kept(metadata), tried)
 
     def _publish_next(
@@ -323,10 +338,12 @@ class NessieCatalog(RecordingCatalog):
 
 def _check_kept(catalog: str, properties: Mapping[str, str]) -> None:
     """Raise UnsupportedError if the table is to allow what deletes files of other references."""
-    if GC_ENABLED.name in properties and GC_ENABLED.of(properties):
+    if allowed := next(
+        (one for one in (GC_ENABLED, METADATA_DELETE_AFTER_COMMIT) if one.name in properties and one.of(properties)), None
+    ):
         raise UnsupportedError(
-            f"not supported: {GC_ENABLED.name}=true in catalog {catalog}, because other branches, tags and former commits of "
-            f"Nessie may need the files: nessie-gc deletes those that no reference needs"
+            f"not supported: {allowed.name}=true in catalog {catalog}, because other branches, tags and former commits of Nessie "
+            f"may need the files: nessie-gc deletes those that no reference needs"
         )
 
 

@@ -209,9 +209,10 @@ class Nessie:
         Raises Conflict, NotAppliedError and RefusedError where nothing was changed, and CatalogUnavailableError where the commit
         may have happened."""
         mark = uuid.uuid4().hex
+        told = {"application-type": "iceberg", **(properties or {}), _MARK: mark}
         meta: dict[str, Any] = {
             "message": message,
-            "properties": {"application-type": "iceberg", **(properties or {}), _MARK: mark},
+            "allProperties": {key: [value] for key, value in told.items()},
             "authors": [self._user or _os_user()],
         }
         address = self._address(Reference(state.name, state.hash), "history/commit")
@@ -255,7 +256,7 @@ class Nessie:
                 raise CatalogUnavailableError(f"whether a refused commit has happened cannot be told: {e}") from e
             for entry in found["logEntries"]:
                 meta = entry["commitMeta"]
-                if (meta.get("properties") or {}).get(_MARK) == mark:
+                if mark in (meta.get("allProperties") or {}).get(_MARK, ()):
                     return True
                 if since.hash in (meta["hash"], *(meta.get("parentCommitHashes") or ())[:1]):
                     return False

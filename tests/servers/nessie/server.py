@@ -89,7 +89,9 @@ class NessieServer:
 
     def history(self, reference: str) -> list[dict[str, Any]]:
         """The commits of a reference with their operations, the newest first."""
-        found: list[dict[str, Any]] = self.ask("GET", f"trees/{reference}/history", params={"fetch": "ALL"})["logEntries"]
+        found: list[dict[str, Any]] = self.ask("GET", f"trees/{reference}/history", params={"fetch": "ALL", "max-records": "5000"})[
+            "logEntries"
+        ]
         return found
 
     def commit(self, branch: str, *operations: dict[str, Any]) -> None:
