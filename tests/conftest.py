@@ -118,11 +118,12 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMet
 
 
 @pytest.fixture(scope="session")
-def nessie_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NessieServer]:
-    """The Nessie of this process, in memory; a test takes a branch of its own in it (``new_branch``)."""
+def nessie_server(tmp_path_factory: pytest.TempPathFactory, object_store: Callable[[str], Store]) -> Iterator[NessieServer]:
+    """The Nessie of this process, in memory; a test takes a branch of its own in it (``new_branch``). Its Iceberg REST endpoint has
+    a warehouse on versitygw."""
     from tests.servers.nessie.server import NessieServer
 
-    server = NessieServer(tmp_path_factory.mktemp("nessie"))
+    server = NessieServer(tmp_path_factory.mktemp("nessie"), s3=object_store("versitygw"))
     yield server
     server.close()
 

@@ -180,7 +180,7 @@ def started(kind: str, folder: Path) -> PostgreSQL | HiveMetastore | NessieServe
     """Nessie keeps its commits in files, so that it has them after a kill."""
     if kind == "nessie":
         rocks = {"nessie.version.store.type": "ROCKSDB", "nessie.version.store.persist.rocks.database-path": f"{folder}/rocks"}
-        return NessieServer(folder, rocks)
+        return NessieServer(folder, commits=rocks)
     return PostgreSQL() if kind == "postgresql" else HiveMetastore(folder)
 
 

