@@ -8,6 +8,7 @@ ICEBERG_JAVA := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0,org.xer
 IVY := build/ivy
 REST_JARS := build/jars/rest
 HDFS_JARS := build/jars/hdfs
+NESSIE_JARS := build/jars/nessie
 FETCH = java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -cache build/jars/cache
 CLASSES := build/spark-classes.jsa
 ONLY ?=
@@ -49,7 +50,7 @@ torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 
 	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
-jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched  ## get Iceberg Java, its REST server and a small HDFS from Maven Central, for the tests that use them
+jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched  ## get Iceberg Java, its REST server, a small HDFS and Nessie from Maven Central, for the tests that use them
 
 $(IVY)/.fetched: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/spark-submit --packages $(ICEBERG_JAVA) --conf spark.jars.ivy="$(CURDIR)/$(IVY)" tests/interop/__init__.py
@@ -63,13 +64,17 @@ $(HDFS_JARS)/.fetched: tests/servers/java/hdfs-ivy.xml $(STAMP)
 	$(FETCH) -ivy $< -retrieve '$(HDFS_JARS)/[artifact]-[revision].[ext]'
 	@touch $@
 
+$(NESSIE_JARS)/.fetched: tests/servers/nessie/ivy.xml $(STAMP)
+	$(FETCH) -ivy $< -retrieve '$(NESSIE_JARS)/[artifact](-[classifier])-[revision].[ext]'
+	@touch $@
+
 servers: build/servers/.installed  ## get the servers that tests start: versitygw and moto (S3), Azurite (needs Go and npm)
 
 build/servers/.installed: tests/servers/install.sh
 	tests/servers/install.sh build/servers $(PYTHON)
 	@touch $@
 
-interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
+interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
 	ICEBERG_OPS_REQUIRE_ORACLES=1 $(BIN)/python -m pytest tests/interop
 
 lint: $(STAMP)  ## style, formatting, floors

@@ -372,7 +372,11 @@ ERROR_KINDS: tuple[ErrorKind, ...] = (
         Retry(60, "a part is done: the next try does the rest"),
         "see what is done in the report (snapshot-ids, groups, files), then run the job again: it does the rest",
     ),
-    _kind(GcDisabledError, _TERMINAL, "leave the files, or set gc.enabled to true where no other table has them"),
+    _kind(
+        GcDisabledError,
+        _TERMINAL,
+        "leave the files, or set gc.enabled to true where no other table has them; in Nessie, leave them to nessie-gc",
+    ),
     _kind(SharedTableError, _TERMINAL, "drop one of the two names without --purge, then run the job again"),
     _kind(FilesNotListedError, _TERMINAL, "run 'iceberg-ops check' on the table; see whether its location is spelled in two ways"),
     _kind(PartialMatchError, _TERMINAL, "use a delete and an append, or a merge: they change files of which only some rows match"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.servers.hive_metastore import HiveMetastore
+    from tests.servers.nessie.server import NessieServer
     from tests.servers.postgresql import PostgreSQL
     from tests.servers.rest.reference import ReferenceServer
 
@@ -113,6 +114,17 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMet
     from tests.servers.hive_metastore import HiveMetastore
 
     server = HiveMetastore(tmp_path_factory.mktemp("hive"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def nessie_server(tmp_path_factory: pytest.TempPathFactory, object_store: Callable[[str], Store]) -> Iterator[NessieServer]:
+    """The Nessie of this process, in memory; a test takes a branch of its own in it (``new_branch``). Its Iceberg REST endpoint has
+    a warehouse on versitygw."""
+    from tests.servers.nessie.server import NessieServer
+
+    server = NessieServer(tmp_path_factory.mktemp("nessie"), s3=object_store("versitygw"))
     yield server
     server.close()
 

@@ -103,11 +103,22 @@ def _glue(config: CatalogConfig, io: FileIO | None) -> Catalog:
     return GlueCatalog(config.name, glue, _io(config, io), warehouse=warehouse, skip_archive=skip_archive)
 
 
+def _nessie(config: CatalogConfig, io: FileIO | None) -> Catalog:
+    with _needs(config, "httpx"):
+        from iceberg_ops.catalog.nessie.nessie_catalog import NessieCatalog  # noqa: PLC0415 - a back-end chosen by name
+        from iceberg_ops.catalog.nessie.nessie_client import Nessie  # noqa: PLC0415 - a back-end chosen by name
+        from iceberg_ops.catalog.nessie.settings import files_only  # noqa: PLC0415 - a back-end chosen by name
+
+    files = load_file_io(files_only(config.properties)) if io is None else io
+    return NessieCatalog(config.name, Nessie(config.name, config.properties), files, warehouse=config.properties.get("warehouse"))
+
+
 _KINDS: Mapping[str, Callable[[CatalogConfig, FileIO | None], Catalog]] = {
     "memory": _memory,
     "filesystem": _file_system,
     "glue": _glue,
     "hive": _hive,
+    "nessie": _nessie,
     "rest": _rest,
     "sql": _sql,
 }

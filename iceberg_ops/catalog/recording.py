@@ -20,10 +20,15 @@ from iceberg_ops.table.metadata_files import read_metadata
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """``metadata`` is about to be published; ``before`` are the table's properties until now."""
+    """``metadata`` is about to be published after ``former``; None: the table is new in the catalog."""
 
     metadata: TableMetadata
-    before: Mapping[str, str]
+    former: TableMetadata | None = None
+
+    @property
+    def before(self) -> Mapping[str, str]:
+        """The table's properties until now."""
+        return {} if self.former is None else self.former.properties
 
 
 class _OfThread(threading.local):
@@ -37,16 +42,16 @@ class RecordingCatalog(PointerCatalog, ABC):
 
     def _published(self, location: str) -> Published:
         """What is to be recorded with the pointer to ``location``. It is read where only the location was given (``register``)."""
-        return self._in_this_thread.published or Published(read_metadata(self.io, location), {})
+        return self._in_this_thread.published or Published(read_metadata(self.io, location))
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
-        with self._publishing(Published(metadata, {})):
+        with self._publishing(Published(metadata)):
             return super()._publish_first(identifier, metadata, tried)
 
     def _publish_next(
         self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
     ) -> str:
-        with self._publishing(Published(metadata, current.properties)):
+        with self._publishing(Published(metadata, current)):
             return super()._publish_next(identifier, current_location, current, metadata, tried)
 
     @contextmanager

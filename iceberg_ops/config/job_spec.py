@@ -26,7 +26,7 @@ from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, wi
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 
-CATALOG_TYPES = ("sql", "filesystem", "glue", "hive", "rest", "memory")
+CATALOG_TYPES = ("sql", "filesystem", "glue", "hive", "nessie", "rest", "memory")
 
 
 class CatalogConfig(Document, frozen=True, kw_only=True):

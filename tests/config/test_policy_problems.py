@@ -62,7 +62,7 @@ def test_every_problem_is_told_with_its_line_in_the_order_of_the_text() -> None:
     assert "did you mean 'maintenance'?" in found[1]
     assert "must be one of auto, local, spark" in found[4]
     assert "key 'action' is missing" in found[5]
-    assert "unknown type 'sqll' (did you mean 'sql'?): must be one of sql, filesystem, glue, hive, rest, memory" in found[6]
+    assert "unknown type 'sqll' (did you mean 'sql'?): must be one of sql, filesystem, glue, hive, nessie, rest, memory" in found[6]
 
 
 @pytest.mark.parametrize(

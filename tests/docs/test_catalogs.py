@@ -16,6 +16,7 @@ from iceberg_ops.catalog.hive.metastore import Metastore
 from tests.docs.markdown import ROOT, blocks
 from tests.docs.test_tutorial import pattern, typed
 from tests.servers.hive_metastore import HiveMetastore
+from tests.servers.nessie.server import NessieServer
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rest.reference import ReferenceServer
 from tests.servers.stores import Store
@@ -65,14 +66,24 @@ def test_the_block_of_a_hive_catalog_works(tmp_path: Path, hive_metastore: HiveM
 @pytest.mark.oracle
 def test_the_first_steps_with_a_rest_catalog_are_as_shown(tmp_path: Path, rest_server: ReferenceServer) -> None:
     config = next(body for body in blocks(PAGE, "yaml") if "type: rest" in body)
-    steps = next(body for body in blocks(PAGE, "") if "lake.shop.orders" in body)
     assert "uri: http://127.0.0.1:8181" in config
-    (tmp_path / "catalogs.yml").write_text(config.replace("http://127.0.0.1:8181", rest_server.uri(rest_server.new_name())))
+    _as_shown(tmp_path, config.replace("http://127.0.0.1:8181", rest_server.uri(rest_server.new_name())), 1)
+
+
+@pytest.mark.oracle
+def test_the_first_steps_with_a_nessie_catalog_are_as_shown(tmp_path: Path, nessie_server: NessieServer) -> None:
+    _as_shown(tmp_path, _block("nessie", "http://127.0.0.1:19120/api/v2", nessie_server.uri), 0)
+
+
+def _as_shown(folder: Path, config: str, number: int) -> None:
+    """The commands of the page's block answer what it says; ``number`` of those with a table ``lake.shop.orders``."""
+    steps = [body for body in blocks(PAGE, "") if "lake.shop.orders" in body][number]
+    (folder / "catalogs.yml").write_text(config.replace("file:///data/warehouse", f"file://{folder}/warehouse"))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ICEBERG_OPS_")}
     environment |= {"PATH": f"{Path(sys.executable).parent}:{environment['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
     for command, answer in typed(steps):
         done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+            ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         said = done.stdout + done.stderr
         assert re.fullmatch(pattern(answer), said), f"{command}\nanswers\n{said}"

@@ -1,4 +1,4 @@
-"""Four writers and a maintenance process on a catalog whose server (PostgreSQL, a Hive Metastore, HDFS) is killed again and again.
+"""Four writers and a maintenance process on a catalog whose server (PostgreSQL, Hive, Nessie, HDFS) is killed again and again.
 
 Each writer tries every operation under its run key until it is acknowledged, as a scheduler repeats a task. Afterwards each
 acknowledged row is there exactly once, each deleted one is gone, and the snapshots are as many as the run keys in the table's
@@ -23,6 +23,8 @@ import pytest
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
 from iceberg_ops.catalog.hive.metastore import Metastore
+from iceberg_ops.catalog.nessie.nessie_catalog import NessieCatalog
+from iceberg_ops.catalog.nessie.nessie_client import Nessie
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop import committer
 from iceberg_ops.commit.loop.committer import commit
@@ -34,33 +36,52 @@ from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError, ValidationError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.table.metadata_files import read_metadata
+from iceberg_ops.table.reachable import reachable_files
+from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake
 from tests.builders import make_table
 from tests.servers.hdfs import Hdfs
 from tests.servers.hive_metastore import HiveMetastore
+from tests.servers.nessie.server import NessieServer
 from tests.servers.postgresql import PostgreSQL
 from tests.torture.killed_operations import now_ms, write_rows
 from tests.torture.test_eight_processes import Log, acknowledged, find
 from tests.torture.test_kill_nine import leaked
 
 SECONDS = 60 if "ICEBERG_OPS_TORTURE" in os.environ else 8
-SERVERS: dict[str, Callable[[Path], PostgreSQL | HiveMetastore | Hdfs]] = {
+
+
+def nessie(folder: Path) -> NessieServer:
+    """It keeps its commits in files, so that it has them after a kill."""
+    rocks = {"nessie.version.store.type": "ROCKSDB", "nessie.version.store.persist.rocks.database-path": f"{folder}/rocks"}
+    return NessieServer(folder, commits=rocks)
+
+
+SERVERS: dict[str, Callable[[Path], PostgreSQL | HiveMetastore | NessieServer | Hdfs]] = {
     "postgresql": lambda _: PostgreSQL(),
     "hive": HiveMetastore,
+    "nessie": nessie,
     "hdfs": Hdfs,
 }
-CASES = [("postgresql", 2), ("postgresql", 3), ("hive", 2), *([("hdfs", 2)] if SECONDS == 60 else [])]
+CASES = [
+    ("postgresql", 2),
+    ("postgresql", 3),
+    ("hive", 2),
+    pytest.param("nessie", 2, marks=pytest.mark.oracle),
+    *([("hdfs", 2)] if SECONDS == 60 else []),
+]
 """HDFS takes most of a minute to be there again, so it is killed by ``make torture`` only."""
 WRITERS = 4
-FEWEST = {"postgresql": 25, "hive": 10, "hdfs": 10}
+FEWEST = {"postgresql": 25, "hive": 10, "hdfs": 10, "nessie": 10}
 """Operations of each writer, however slow the machine is."""
 PATIENCE = 300
 """Seconds in which some try must get an answer."""
-BETWEEN_KILLS = {"postgresql": 1.5, "hive": 6.0, "hdfs": 6.0}
+BETWEEN_KILLS = {"postgresql": 1.5, "hive": 6.0, "hdfs": 6.0, "nessie": 3.0}
 """Seconds; about how long a writer needs for ten commits."""
-MOST_KILLS = {"postgresql": 1_000, "hive": 3 if SECONDS < 60 else 20, "hdfs": 10}
-"""A metastore, or a name node, takes much longer to start than to be killed."""
-KINDS = {"postgresql+psycopg2": "postgresql", "thrift": "hive", "hdfs": "hdfs"}
+MOST_KILLS = {"postgresql": 1_000, "hive": 3 if SECONDS < 60 else 20, "hdfs": 10, "nessie": 1 if SECONDS < 60 else 10}
+"""A metastore, Nessie and a name node take much longer to start than to be killed."""
+KINDS = {"postgresql+psycopg2": "postgresql", "thrift": "hive", "hdfs": "hdfs", "http": "nessie"}
 """By the scheme of their addresses."""
 KILLED_ONCE = "killed"
 """A file: the server was killed and started again. No writer ends before, however fast it is."""
@@ -72,6 +93,8 @@ def open_lake(uri: str, folder: str) -> Lake:
         return Lake(HiveCatalog("lake", Metastore("lake", uri), LocalFileIO(), warehouse=f"{folder}/wh", locks=False))
     if uri.startswith("hdfs:"):
         return Lake(FileSystemCatalog("lake", load_file_io(), warehouse=f"{uri}/wh"))
+    if uri.startswith("http:"):
+        return Lake(NessieCatalog("lake", Nessie("lake", {"uri": uri}), LocalFileIO(), warehouse=f"{folder}/wh"))
     return Lake(SqlCatalog("lake", uri, LocalFileIO(), warehouse=f"{folder}/wh"))
 
 
@@ -179,6 +202,20 @@ def wait_for_all(writers: Sequence[BaseProcess], folder: Path) -> None:
         time.sleep(0.05)
 
 
+def check_former_states(server: NessieServer, lake: Lake) -> None:
+    """Every state of the table that Nessie keeps is there with all its files, and each is one commit."""
+    places = [
+        operation["content"]["metadataLocation"]
+        for entry in server.history("main")
+        for operation in entry["operations"]
+        if operation["type"] == "PUT" and operation["content"]["type"] == "ICEBERG_TABLE"
+    ]
+    assert len(places) == len(set(places)) > 2
+    for place in places:
+        table = Table(lake.table.identifier, read_metadata(lake.catalog.io, place), place, lake.catalog.io)
+        assert [file for file in reachable_files(table) if not lake.catalog.io.exists(file)] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "version"), CASES)
 def test_all_that_was_acknowledged_is_there_once_though_the_server_was_killed(kind: str, version: int, tmp_path: Path) -> None:
@@ -209,7 +246,10 @@ def test_all_that_was_acknowledged_is_there_once_though_the_server_was_killed(ki
         assert kills
         assert trouble, "no writer met a killed server"
         assert sorted((row, text) for row, text, _ in lake.rows()) == sorted(rows.items())
-        assert leaked(lake) == []
+        if isinstance(server, NessieServer):
+            check_former_states(server, lake)
+        else:
+            assert leaked(lake) == []
         assert sorted((row, text) for row, text, _ in lake.rows()) == sorted(rows.items())
     finally:
         server.close()

@@ -1,0 +1,274 @@
+"""Calls to Nessie's API, version 2, that say whether a change happened.
+
+Reads are repeated. A commit names the hash that its writer has seen; Nessie takes it if nothing else has changed the same names
+since. So a commit can happen once only, and the same commit sent again is refused. A refusal alone does not say which of the two it
+is: a server repeats what its own database did not answer. So each commit has a mark, and after a refusal the history since
+the hash is searched for it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import msgspec
+
+from iceberg_ops.catalog.nessie.references import Reference
+from iceberg_ops.catalog.nessie.settings import NessieSettings
+from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
+from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, refusal
+from iceberg_ops.catalog.rest.authorization import authorization_of
+from iceberg_ops.catalog.rest.connection import Connection, new_client
+from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
+from iceberg_ops.catalog.rest.settings import headers_of
+from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, TerminalError
+
+Key = tuple[str, ...]
+BRANCH = "BRANCH"
+_READS = 4
+_MARK = "iceberg-ops.commit"
+_WITH_DETAILS = {"Nessie-Client-Spec": "2"}
+"""Errors list their conflicts."""
+_NO_REFERENCE = "REFERENCE_NOT_FOUND"
+
+
+class Conflict(Exception):
+    """Nessie certainly did not make the commit: ``kinds`` says why, by its names (``KEY_EXISTS``, ``NAMESPACE_ABSENT``)."""
+
+    def __init__(self, message: str, kinds: frozenset[str]) -> None:
+        super().__init__(message)
+        self.kinds = kinds
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A commit of a reference; ``type`` is ``BRANCH``, ``TAG`` or, of a commit alone, ``DETACHED``."""
+
+    name: str
+    type: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What ``state`` has under the keys that were asked for; missing keys are missing."""
+
+    state: State
+    found: Mapping[Key, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    """``code`` is empty if the answer is not Nessie's own."""
+
+    code: str = ""
+    message: str = ""
+    kinds: frozenset[str] = field(default_factory=frozenset)
+
+
+def put(key: Key, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The operation that sets the content of a key. Content without an ``id`` is new."""
+    return {"type": "PUT", "key": {"elements": key}, "content": content}
+
+
+def delete(key: Key) -> dict[str, Any]:
+    """The operation that removes a key."""
+    return {"type": "DELETE", "key": {"elements": key}}
+
+
+class Nessie:
+    """Safe to use from several threads. Raises OptionError."""
+
+    def __init__(
+        self,
+        catalog: str,
+        properties: Mapping[str, str],
+        *,
+        environment: Mapping[str, str] = os.environ,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._catalog, self._sleep = catalog, sleep
+        settings = NessieSettings(catalog, properties)
+        self.reference = settings.reference
+        self._uri, self._user = settings.uri, settings.user
+        self._secrets = KnownSecrets(properties)
+        self._secrets.add_properties(settings.proof)
+        client = new_client({**_WITH_DETAILS, **headers_of(properties)}, settings.timeouts_s, transport)
+        plain = Connection(catalog, client, self._secrets, sleep=sleep)
+
+        def ask_for_token(address: str, form: Mapping[str, str]) -> Answer:
+            return plain.ask("POST", address, form=form)
+
+        proof = authorization_of(settings.proof, self._uri, self._secrets, ask_for_token, environment, time.monotonic)
+        self._connection = plain.authorized(proof)
+        self._default: str | None = None
+
+    # reads
+
+    def contents(self, reference: Reference, keys: Sequence[Key]) -> Contents:
+        """Raises TerminalError if there is no such reference, CatalogUnavailableError."""
+        found = self._read("POST", reference, "contents", body={"requestedKeys": [{"elements": key} for key in keys]})
+        contents = {tuple(one["key"]["elements"]): one["content"] for one in found["contents"]}
+        return Contents(self._state(reference, found["effectiveReference"]), contents)
+
+    def entries(self, reference: Reference, condition: str) -> Iterator[tuple[str, Key]]:
+        """Type and key of the entries for which ``condition`` (of the Common Expression Language) is true. Pages are of one
+        commit. Raises what ``contents`` raises."""
+        params = {"filter": condition}
+        while True:
+            found = self._read("GET", reference, "entries", params=params)
+            for entry in found["entries"]:
+                yield str(entry["type"]), tuple(entry["name"]["elements"])
+            if not found.get("hasMore"):
+                return
+            params["page-token"] = found["token"]
+            state = self._state(reference, found["effectiveReference"])
+            reference = Reference(state.name, state.hash)
+
+    def _state(self, reference: Reference, effective: Mapping[str, Any]) -> State:
+        return State(self.name_of(reference), str(effective["type"]), str(effective["hash"]))
+
+    def name_of(self, reference: Reference) -> str:
+        """The reference's name; of none, the server's default branch, which is asked for once."""
+        if reference.name:
+            return reference.name
+        if self._default is None:
+            answer = self._asked("GET", f"{self._uri}/config")
+            if not answer.is_success:
+                raise self._refusal("asking for its configuration", answer)
+            self._default = str(self._document(answer)["defaultBranch"])
+        return self._default
+
+    def _read(
+        self, method: str, reference: Reference, what: str, *, params: Mapping[str, str] | None = None, body: Any = None
+    ) -> Any:
+        answer = self._asked(method, self._address(reference, what), params=params, body=body)
+        if answer.is_success:
+            return self._document(answer)
+        raise self._refusal(f"reading {what} of reference {self.name_of(reference)}", answer)
+
+    def _address(self, reference: Reference, what: str) -> str:
+        return f"{self._uri}/trees/{reference.path(self.name_of(reference))}/{what}"
+
+    def _asked(self, method: str, address: str, **request: Any) -> Answer:
+        """The answer to a read; it is repeated, also if it is a POST. Raises CatalogUnavailableError."""
+        for attempt in range(1, _READS):
+            try:
+                answer = self._connection.ask(method, address, **request)
+            except (NotSentError, NoAnswerError):
+                if method == "GET":
+                    raise
+            else:
+                if method == "GET" or answer.status < 500:
+                    return answer
+            self._sleep(0.1 * 2**attempt)
+        return self._connection.ask(method, address, **request)
+
+    def _document(self, answer: Answer) -> Any:
+        found = answer.document("a request")
+        if not isinstance(found, dict):
+            raise CatalogUnavailableError(f"catalog {self._catalog}: the answer is not Nessie's")
+        return found
+
+    def _refusal(self, what: str, answer: Answer) -> IcebergOpsError:
+        error = self._error(answer)
+        if error.code == _NO_REFERENCE:
+            return TerminalError(
+                f"catalog {self._catalog}: {what} was refused: {error.message}. Create the reference in Nessie, or set the "
+                f"property ref (or ref.hash) to one that it has"
+            )
+        return refusal(self._catalog, what, replace(answer, text=error.message, kind="") if error.code else answer)
+
+    def _error(self, answer: Answer) -> _Error:
+        try:
+            found = msgspec.json.decode(answer.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _Error()
+        if not isinstance(found, dict) or not isinstance(found.get("errorCode"), str):
+            return _Error()
+        details = found.get("errorDetails")
+        conflicts = details.get("conflicts") if isinstance(details, dict) else None
+        kinds = frozenset(str(one.get("conflictType")) for one in conflicts or () if isinstance(one, dict))
+        message = self._secrets.hide(" ".join(str(found.get("message") or "no message").split()))
+        return _Error(found["errorCode"], message, kinds)
+
+    # commits
+
+    def commit(
+        self, state: State, message: str, operations: Sequence[Mapping[str, Any]], properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Commit to the branch of ``state``, if no name of the operations has changed since.
+
+        Raises Conflict, NotAppliedError and RefusedError where nothing was changed, and CatalogUnavailableError where the commit
+        may have happened."""
+        mark = uuid.uuid4().hex
+        told = {"application-type": "iceberg", **(properties or {}), _MARK: mark}
+        meta: dict[str, Any] = {
+            "message": message,
+            "allProperties": {key: [value] for key, value in told.items()},
+            "authors": [self._user or _os_user()],
+        }
+        address = self._address(Reference(state.name, state.hash), "history/commit")
+        try:
+            answer = self._connection.ask("POST", address, body={"commitMeta": meta, "operations": operations})
+        except NotSentError as e:
+            raise NotAppliedError(str(e)) from e
+        except NoAnswerError as e:
+            raise CatalogUnavailableError(str(e)) from e
+        if answer.is_success:
+            if "targetBranch" not in self._document(answer):
+                raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to a commit is not Nessie's")
+            return
+        self._not_committed(state, mark, message, answer)
+
+    def _not_committed(self, state: State, mark: str, message: str, answer: Answer) -> None:
+        """Return if the commit has happened all the same; see ``commit``."""
+        error = self._error(answer)
+        said = f"catalog {self._catalog}: {message}: Nessie answers {answer.status} {error.code}: {error.message or answer.text}"
+        if error.code and answer.status in (409, 429):
+            if self._has(state, mark):
+                return
+            if answer.status == 409:
+                raise Conflict(said, error.kinds)
+            raise NotAppliedError(said)
+        if error.code == _NO_REFERENCE:
+            raise Conflict(said, frozenset())
+        if not answer.is_refusal or (answer.status in (404, 409) and not error.code):
+            raise CatalogUnavailableError(said)
+        if answer.status in (429, 503):
+            raise NotAppliedError(said)
+        raise RefusedError(f"{said}; nothing was changed")
+
+    def _has(self, since: State, mark: str) -> bool:
+        """Whether the branch has a commit with the mark after ``since``. Raises CatalogUnavailableError if it cannot be told."""
+        params: dict[str, str] = {}
+        while True:
+            try:
+                found = self._read("GET", Reference(since.name), "history", params=params)
+            except IcebergOpsError as e:
+                raise CatalogUnavailableError(f"whether a refused commit has happened cannot be told: {e}") from e
+            for entry in found["logEntries"]:
+                meta = entry["commitMeta"]
+                if mark in (meta.get("allProperties") or {}).get(_MARK, ()):
+                    return True
+                if since.hash in (meta["hash"], *(meta.get("parentCommitHashes") or ())[:1]):
+                    return False
+            if not found.get("hasMore"):
+                raise CatalogUnavailableError(
+                    f"catalog {self._catalog}: branch {since.name} was set back while a commit to it was under way"
+                )
+            params = {"page-token": found["token"]}
+
+
+def _os_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # A container's user may have no name.
+        return "iceberg-ops"
