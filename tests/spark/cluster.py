@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import py_compile
 import re
 import shutil
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from py_compile import PycInvalidationMode
 from typing import Any
 
 import pyspark
 
-ROOT = Path(__file__).parents[2]
+from demo.spark_cluster import PACKAGES, modules_of, write_archive
+
 SPARK = Path(pyspark.__file__).parent
 MASTER_URL = re.compile(r"spark://127\.0\.0\.1:\d+")
 START_SECONDS = 120
@@ -91,25 +89,14 @@ class Cluster:
 
 
 def archive(folder: Path) -> Path:
-    """The packages, and what drivers share among themselves, as ``--py-files`` takes them.
-
-    With their bytecode beside them, in the way that Python looks for in an archive: or each Python process of each executor would
-    compile all that it imports.
-    """
+    """The packages, and what drivers share among themselves, as ``--py-files`` takes them."""
     path = folder / "packages.zip"
-    compiled = folder / "compiled.pyc"
-    with zipfile.ZipFile(path, "w") as made:
-        for file, name in _modules():
-            py_compile.compile(str(file), str(compiled), name, doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
-            made.write(file, name)
-            made.write(compiled, f"{name}c")
+    write_archive(path, _modules())
     return path
 
 
 def _modules() -> Iterator[tuple[Path, str]]:
     """Files of the archive, and their names in it."""
-    for package in ("iceberg_ops", "spark_jobs"):
-        for file in sorted((ROOT / package).rglob("*.py")):
-            yield file, str(file.relative_to(ROOT))
+    yield from modules_of(PACKAGES)
     for file in sorted(Path(__file__).parent.glob("cluster_*.py")):
         yield file, file.name
