@@ -20,7 +20,7 @@ from demo.credentials import secret_values
 from demo.processes import DemoError
 from demo.stack import Stack
 
-_PAUSE_SECONDS = 0.25
+_PAUSE_SECONDS = 0.5
 _WAIT_SECONDS = 10.0
 _HIDDEN_BY_SPARK = "(redacted)"
 _JOB = "--job-spec"

@@ -89,7 +89,7 @@ class Story:
 
     def prepare(self) -> None:
         """Start from scratch: stop and remove an earlier demo."""
-        with self.printer.step(f"prepare {self.places.root.relative_to(PROJECT)}") as step:
+        with self.printer.step(f"prepare {os.path.relpath(self.places.root, PROJECT)}") as step:
             stopped = stop_all(self.places)
             if stopped:
                 step.note(f"stopped {', '.join(stopped)} of an earlier run")

@@ -103,8 +103,8 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
 
 
 def executors_python(environment: Mapping[str, str]) -> str:
-    """The interpreter of the executors. ``spark-submit`` passes its setting ``spark.pyspark.python`` in ``PYSPARK_PYTHON``: on a
-    cluster whose machines have Python elsewhere, it is another path than the driver's. Without it the variable means the driver."""
+    """The path of the executors' interpreter: what ``spark-submit`` was told, whose setting ``spark.pyspark.python`` comes in
+    ``PYSPARK_PYTHON``, else the driver's. On a cluster, the machines may have Python elsewhere, or get it with the application."""
     told = environment.get("PYSPARK_PYTHON") if "PYSPARK_GATEWAY_PORT" in environment else None
     return told or sys.executable
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ import pyspark
 from demo.spark_cluster import PACKAGES, modules_of, write_archive
 
 SPARK = Path(pyspark.__file__).parent
+SHIPPED = "ICEBERG_OPS_TEST_PYTHON"
+"""Set in the environment of an interpreter that came with the application."""
 MASTER_URL = re.compile(r"spark://127\.0\.0\.1:\d+")
 START_SECONDS = 120
 SPECULATION = (
@@ -86,6 +89,20 @@ class Cluster:
         said = "\n".join(line for line in (ran.stdout + ran.stderr).splitlines() if " INFO " not in line)
         assert ran.returncode == 0, said[-6000:]
         return json.loads((folder / "answer.json").read_text())
+
+
+def shipped_python(folder: Path) -> tuple[str, ...]:
+    """Settings by which executors use an interpreter that comes with the application, and not the driver's path of it."""
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\n{SHIPPED}=shipped exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    with tarfile.open(folder / "environment.tar.gz", "w:gz") as made:
+        made.add(script, "bin/python")
+    return (
+        f"spark.archives={folder / 'environment.tar.gz'}#environment",
+        "spark.pyspark.python=./environment/bin/python",
+        f"spark.pyspark.driver.python={sys.executable}",
+    )
 
 
 def archive(folder: Path) -> Path:
