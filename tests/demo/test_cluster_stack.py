@@ -28,9 +28,9 @@ from tests.servers.process import missing
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> ClusterStack:
-    if not VERSITYGW.is_file():
-        missing("versitygw")
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterStack:
+    if not VERSITYGW.is_file():  # tests that do not start it need no more than a path
+        monkeypatch.setattr("demo.cluster_stack.VERSITYGW", Path(sys.executable))
     made = ClusterStack(Places.of(tmp_path / "demo"))
     made.places.make()
     return made
@@ -39,6 +39,8 @@ def stack(tmp_path: Path) -> ClusterStack:
 @pytest.fixture
 def storage(stack: ClusterStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterStack]:
     """PostgreSQL and the S3 store run."""
+    if not VERSITYGW.is_file():
+        missing("versitygw")
     servers = [server for server in stack.servers() if server.name in stack.storage]
     monkeypatch.setattr(ClusterStack, "servers", lambda _: servers)
     try:
@@ -118,6 +120,7 @@ def test_a_table_is_made_in_postgresql_and_the_store_and_is_there_after_a_restar
     assert storage.file_of(table.metadata_location).is_file()
 
 
+@pytest.mark.airflow
 def test_the_airflow_connection_is_the_same_catalog(stack: ClusterStack) -> None:
     from airflow.sdk import Connection
 
