@@ -83,7 +83,7 @@ def nothing_leaked(stack: Stack, lines: CommandLines) -> str:
         content = path.read_bytes()
         for name, value in secrets.items():
             _must(value.encode() not in content, f"the {name} stands in {path}")
-    told = f"{len(lines.jobs)} jobs' command lines, {files:,} files"
+    told = f"{len(lines.jobs)} command lines of jobs, {files:,} files"
     if stack.events is None:
         return told
     logs = list(_applications(stack.events))

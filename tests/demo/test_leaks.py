@@ -63,7 +63,7 @@ def lines_of(places: Places, *extra: str) -> CommandLines:
 
 def test_a_run_without_leaks_says_what_was_looked_at(stack: ClusterStack) -> None:
     told = nothing_leaked(stack, lines_of(stack.places))
-    assert told.startswith("1 jobs' command lines, ")
+    assert told.startswith("1 command lines of jobs, ")
     assert told.endswith("event logs of 1 applications")
 
 
