@@ -8,7 +8,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
     && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java \
-    && install --directory --owner=airflow --group=root --mode=0775 /opt/iceberg-ops /data /data/warehouse /data/jobs
+    && install --directory --owner=airflow --group=root --mode=0775 /opt/iceberg-ops /data /data/jobs
 ENV JAVA_HOME=/opt/java
 
 USER airflow
@@ -18,7 +18,7 @@ COPY --chown=airflow:root iceberg_ops ./iceberg_ops
 COPY --chown=airflow:root spark_jobs ./spark_jobs
 COPY --chown=airflow:root plugins ./plugins
 COPY --chown=airflow:root dags ./dags
-RUN pip install --no-cache-dir --constraint constraints.txt ".[spark,airflow,postgres]"
+RUN pip install --no-cache-dir --constraint constraints.txt ".[spark,airflow,postgres,stores]"
 COPY --chown=airflow:root docker/spark-defaults.conf ./spark/spark-defaults.conf
 ENV SPARK_CONF_DIR=/opt/iceberg-ops/spark \
     PYSPARK_PYTHON=python3 \

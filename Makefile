@@ -13,12 +13,13 @@ FETCH = java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -ca
 CLASSES := build/spark-classes.jsa
 ONLY ?=
 DAYS ?=
+STACK ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test torture jars servers interop lint types bench docs fmt clean
+.PHONY: help setup demo demo-cluster up down test torture jars servers interop lint types bench docs fmt clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
 setup: $(STAMP)  ## create .venv with pinned versions (once; again when the pins change)
 
@@ -32,10 +33,13 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes
 	@PYTHONPATH=.:plugins $(BIN)/python -m demo run $(if $(DAYS),--days $(DAYS))
 
-up: $(STAMP)  ## start Airflow on what the demo left, to look around in its UI
-	@PYTHONPATH=.:plugins $(BIN)/python -m demo up
+demo-cluster: $(STAMP) build/servers/.installed  ## the demo on PostgreSQL, a Spark master with two workers and an S3 store, all on loopback; about eight minutes
+	@PYTHONPATH=.:plugins $(BIN)/python -m demo run --stack cluster $(if $(DAYS),--days $(DAYS))
 
-down: $(STAMP)  ## stop what up (or an interrupted demo) left running
+up: $(STAMP)  ## start Airflow on what the demo left, to look around in its UI (STACK=cluster: on what demo-cluster left)
+	@PYTHONPATH=.:plugins $(BIN)/python -m demo up $(if $(STACK),--stack $(STACK))
+
+down: $(STAMP)  ## stop what up (or an interrupted demo) left running, of both stacks
 	@PYTHONPATH=.:plugins $(BIN)/python -m demo down
 
 test: export PYTHONDONTWRITEBYTECODE =# programs that tests start would compile all they import
@@ -100,5 +104,5 @@ fmt: $(STAMP)  ## format, and fix what ruff can fix
 	$(BIN)/ruff format $(SOURCES)
 
 clean: ## remove what was built (.venv stays)
-	@test ! -x $(BIN)/python || PYTHONPATH=.:plugins $(BIN)/python -m demo down
+	@test ! -x $(BIN)/python || PYTHONPATH=.:plugins $(BIN)/python -m demo down --remove
 	rm -rf build dist *.egg-info

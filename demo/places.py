@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 DAG_FOLDERS = {"iceberg-ops": PROJECT / "dags", "demo": PROJECT / "demo" / "dags"}
 """DAG bundle -> folder: the DAGs that users deploy, and those of the demo."""
 POLICY = PROJECT / "demo" / "dags" / "policies" / "maintenance.yml"
-PREFERRED_PORT = 8080
+PREFERRED_PORTS = {"api-server": 8080}
+"""By server; a server without one takes any free port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,10 @@ class Places:
         """Output of the components, one file each. Airflow keeps task logs under ``airflow/logs``."""
         return self.root / "logs"
 
+    def log_of(self, name: str) -> Path:
+        """The output of one server or command."""
+        return self.logs / f"{name}.log"
+
     @property
     def pids(self) -> Path:
         return self.root / "pids"
@@ -75,26 +81,37 @@ class Places:
     def catalogs_file(self) -> Path:
         return self.root / "catalogs.yml"
 
+    @property
+    def secret_files(self) -> frozenset[Path]:
+        """The files that may hold secrets; only the owner can read them."""
+        return frozenset({self.secrets_file, self.password_file, self.catalogs_file})
+
     def make(self) -> None:
         """Create every folder."""
         for folder in (self.airflow_home, self.warehouse, self.landing, self.jobs, self.logs, self.pids):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def api_port(self) -> int:
-        """The api-server's port: chosen once (8080 when free, else any free one), recorded, and the same from then on."""
-        if self.ports_file.is_file():
-            recorded = int(json.loads(self.ports_file.read_text())["api-server"])
-            return recorded
-        port = free_port(PREFERRED_PORT)
-        self.ports_file.parent.mkdir(parents=True, exist_ok=True)
-        self.ports_file.write_text(json.dumps({"api-server": port}) + "\n")
-        return port
+    def port(self, server: str) -> int:
+        """A server's port: chosen once (the preferred one if it is free), recorded, and the same from then on."""
+        recorded = self._ports()
+        if server not in recorded:
+            recorded[server] = free_port(PREFERRED_PORTS.get(server, 0), taken=recorded.values())
+            self.ports_file.parent.mkdir(parents=True, exist_ok=True)
+            self.ports_file.write_text(json.dumps(recorded) + "\n")
+        return recorded[server]
 
-    def choose_port_again(self) -> int:
-        """Discard the recorded port if another program has taken it, and choose one that is free now."""
-        if not self.ports_file.is_file() or not is_free(self.api_port()):
-            self.ports_file.unlink(missing_ok=True)
-        return self.api_port()
+    def api_port(self) -> int:
+        """The port of Airflow's api-server."""
+        return self.port("api-server")
+
+    def choose_ports_again(self) -> None:
+        """Discard recorded ports that another program has taken, so that ``port`` chooses others. Nothing of ours may run."""
+        still_free = {server: port for server, port in self._ports().items() if is_free(port)}
+        if self.ports_file.is_file():
+            self.ports_file.write_text(json.dumps(still_free) + "\n")
+
+    def _ports(self) -> dict[str, int]:
+        return dict(json.loads(self.ports_file.read_text())) if self.ports_file.is_file() else {}
 
 
 def is_free(port: int) -> bool:
@@ -108,10 +125,13 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_port(preferred: int) -> int:
-    """``preferred`` if it is free on loopback, else one that the system chooses."""
-    if is_free(preferred):
+def free_port(preferred: int = 0, *, taken: Collection[int] = ()) -> int:
+    """``preferred`` if it is free on loopback, else one that the system chooses and that is not among ``taken``."""
+    if preferred and preferred not in taken and is_free(preferred):
         return preferred
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in taken:
+            return port

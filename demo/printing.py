@@ -82,7 +82,7 @@ class Printer:
         # Outside the panel and unwrapped, so that paths can be copied.
         if error.log is not None:
             self.console.print(f"log:  {error.log}", soft_wrap=True, highlight=False, markup=False)
-        advice = error.next_step or "read the log, then run make demo again (it starts from scratch)"
+        advice = error.next_step or "read the log, then run the demo again (it starts from scratch)"
         self.console.print(f"next: {advice}", soft_wrap=True, highlight=False, markup=False)
 
 

@@ -1,7 +1,7 @@
-"""Airflow's components as processes: started in separate sessions, stopped by their recorded pid, with all processes they
+"""The demo's servers as processes: started in separate sessions, stopped by their recorded pid, with all processes they
 started.
 
-A pid file holds the pid and the process's start time; a pid that now belongs to another program is ignored. The
+A pid file holds the pid and the process's start time; a pid that now belongs to another program is ignored. Airflow's
 components are ``api-server``, ``scheduler`` and ``dag-processor``, each a separate process.
 """
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -39,24 +41,47 @@ class DemoError(Exception):
         self.next_step = next_step
 
 
-def start(name: str, places: Places, environment: Mapping[str, str]) -> int:
-    """Start a component and return its pid. A running one is not started again."""
-    running = pid_of(name, places)
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that runs until it is stopped. ``user``: the id of the user it runs as, where that is another one."""
+
+    name: str
+    command: Sequence[str | Path]
+    environment: Mapping[str, str]
+    folder: Path
+    user: int | None = None
+
+
+def airflow_component(name: str, places: Places, environment: Mapping[str, str]) -> Program:
+    """A component of Airflow."""
+    command = [sys.executable, "-m", "airflow", *COMPONENTS[name]]
+    return Program(name, command, environment, places.airflow_home)
+
+
+def start(program: Program, places: Places) -> int:
+    """Start a program and return its pid. A running one is not started again."""
+    running = pid_of(program.name, places)
     if running is not None:
         return running
-    log = places.logs / f"{name}.log"
-    with log.open("ab") as out:
+    with places.log_of(program.name).open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "airflow", *COMPONENTS[name]],
+            [str(part) for part in program.command],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=dict(environment),
-            cwd=places.airflow_home,
+            env=dict(program.environment),
+            cwd=program.folder,
             start_new_session=True,
+            user=program.user,
+            group=_group_of(program.user),
+            extra_groups=None if program.user is None else [],
         )
-    record = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
-    _pid_file(name, places).write_text(json.dumps(record) + "\n")
+    try:
+        record = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
+        _pid_file(program.name, places).write_text(json.dumps(record) + "\n")
+    except BaseException:  # without a record nobody would stop it
+        stop(process.pid)
+        raise
     return process.pid
 
 
@@ -73,15 +98,18 @@ def pid_of(name: str, places: Places) -> int | None:
 
 
 def running(places: Places) -> dict[str, int]:
-    """Component -> pid, for running components."""
-    found = {name: pid_of(name, places) for name in COMPONENTS}
+    """Name -> pid, for all running servers, the one that was started last first."""
+    found = {name: pid_of(name, places) for name in _recorded(places)}
     return {name: pid for name, pid in found.items() if pid is not None}
 
 
-def stop_all(places: Places) -> list[str]:
-    """Stop all components, the scheduler first so that it starts nothing new; returns the names of the stopped ones."""
+def stop_all(places: Places, *, keep: Collection[str] = ()) -> list[str]:
+    """Stop all servers but those in ``keep``: the scheduler first so that it starts nothing new, then those that were started
+    last. Returns the names of the stopped ones."""
     stopped = []
-    for name in ("scheduler", "dag-processor", "api-server"):
+    for name in sorted(_recorded(places), key=lambda name: name != "scheduler"):
+        if name in keep:
+            continue
         pid = pid_of(name, places)
         if pid is not None:
             stop(pid)
@@ -106,12 +134,13 @@ def stop(pid: int, grace_seconds: float = GRACE_SECONDS) -> None:
 
 
 def check_alive(places: Places) -> None:
-    """Raise DemoError naming the first component that ended, with the log to read."""
-    for name in COMPONENTS:
+    """Raise DemoError naming the first component of Airflow, or other started server, that ended, with the log to read."""
+    for name in (*COMPONENTS, *_recorded(places)):
         if pid_of(name, places) is None:
-            log = places.logs / f"{name}.log"
-            advice = "read the log's last lines, then run make demo again"
-            raise DemoError(f"airflow {name} ended by itself: {last_line(log)}", log=log, next_step=advice)
+            log = places.log_of(name)
+            advice = "read the log's last lines, then run the demo again"
+            whose = "airflow " if name in COMPONENTS else ""
+            raise DemoError(f"{whose}{name} ended by itself: {last_line(log)}", log=log, next_step=advice)
 
 
 def last_line(log: Path) -> str:
@@ -120,18 +149,31 @@ def last_line(log: Path) -> str:
     return lines[-1] if lines else "its log is empty"
 
 
-def run(arguments: list[str], places: Places, environment: Mapping[str, str], log_name: str, *, timeout: float = 300) -> None:
+def run(
+    arguments: Sequence[str | Path],
+    places: Places,
+    environment: Mapping[str, str],
+    log_name: str,
+    *,
+    timeout: float = 600,
+    user: int | None = None,
+    folder: Path | None = None,
+) -> None:
     """Run a command to its end, with its output in a separate log. Raises DemoError that names the log and its last line."""
-    log = places.logs / f"{log_name}.log"
+    log = places.log_of(log_name)
     with log.open("ab") as out:
         process = subprocess.Popen(
-            arguments,
+            [str(part) for part in arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
             # Unbuffered, otherwise early output of a command would come after its error.
             env={**environment, "PYTHONUNBUFFERED": "1"},
+            cwd=folder,
             start_new_session=True,
+            user=user,
+            group=_group_of(user),
+            extra_groups=None if user is None else [],
         )
     try:
         code = process.wait(timeout=timeout)
@@ -179,6 +221,16 @@ def _reap(pid: int) -> None:
     """Collect the exit status if the process is our own child, so that no zombie stays."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+def _group_of(user: int | None) -> int | None:
+    return None if user is None else pwd.getpwuid(user).pw_gid
+
+
+def _recorded(places: Places) -> list[str]:
+    """Names that have a pid file, the one that was started last first."""
+    files = sorted(places.pids.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    return [path.stem for path in files]
 
 
 def _pid_file(name: str, places: Places) -> Path:

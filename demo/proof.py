@@ -13,11 +13,11 @@ from pathlib import Path
 
 from demo.datasets import DATASETS
 from demo.expected import expected_rows, ingested_flights
-from demo.places import Places
 from demo.printing import Printer, Step, comparison, size
 from demo.processes import DemoError
 from demo.readers import READERS, Fingerprint, fingerprint
 from demo.settings import USER
+from demo.stack import Stack
 from demo.table_states import reports, snapshot_ids
 from iceberg_ops.config.report import TableState
 
@@ -32,7 +32,7 @@ class Proven:
     snapshots: int
 
 
-def prove(places: Places, days: list[date], planted: Path | None, step: Step) -> list[Proven]:
+def prove(stack: Stack, days: list[date], planted: Path | None, step: Step) -> list[Proven]:
     """Raises DemoError with the first difference."""
     proven = []
     for name, dataset in DATASETS.items():
@@ -41,19 +41,19 @@ def prove(places: Places, days: list[date], planted: Path | None, step: Step) ->
         columns = wanted.schema.names
         answer = fingerprint(wanted, columns)
         for reader, read in READERS.items():
-            got = fingerprint(read(places, dataset.table, None), columns)
+            got = fingerprint(read(stack, dataset.table, None), columns)
             _must(got == answer, f"{dataset.table}: {reader} reads {got}, the source says {answer}")
-        ids = snapshot_ids(places, name)
+        ids = snapshot_ids(stack, name)
         for snapshot_id in ids:
-            _readers_agree(places, dataset.table, snapshot_id, columns)
+            _readers_agree(stack, dataset.table, snapshot_id, columns)
         proven.append(Proven(name, answer, tuple(READERS), len(ids)))
-    _expired_files_are_gone(places)
-    _only_the_orphan_went(places, planted)
+    _expired_files_are_gone(stack)
+    _only_the_orphan_went(stack, planted)
     step.detail = f"{sum(p.answer.rows for p in proven):,} rows of {ingested_flights(days):,} loaded flights and 4 reference tables"
     return proven
 
 
-def print_all(printer: Printer, places: Places, sizes: dict[str, dict[str, TableState]], proven: list[Proven]) -> None:
+def print_all(printer: Printer, stack: Stack, sizes: dict[str, dict[str, TableState]], proven: list[Proven]) -> None:
     """Sizes before and after, the proof, the time of each step, and what to try next."""
     printer.console.print()
     columns = ["table", "after", "data files", "delete files", "bytes", "manifests", "snapshots", "records"]
@@ -65,9 +65,9 @@ def print_all(printer: Printer, places: Places, sizes: dict[str, dict[str, Table
     rows = [[name, f"{seconds:.1f} s"] for name, seconds in printer.timings]
     rows.append(["all", f"{sum(seconds for _, seconds in printer.timings):.1f} s"])
     printer.console.print(comparison("Time", ["step", "seconds"], rows))
-    ways = f"[bold]make up[/] starts Airflow again and prints address and password (user {USER}); [bold]make down[/] stops it."
+    ways = f"[bold]{stack.up}[/] starts Airflow again and prints address and password (user {USER}); [bold]make down[/] stops it."
     printer.console.print(f"Look around: {ways}", highlight=False)
-    printer.console.print(f"Tables lie in {places.warehouse}, reports in {places.jobs}.", highlight=False)
+    printer.console.print(f"Tables lie in {stack.tables}, reports in {stack.places.jobs}.", highlight=False)
 
 
 def _changes(sizes: dict[str, dict[str, TableState]]) -> list[list[str]]:
@@ -85,31 +85,35 @@ def _changes(sizes: dict[str, dict[str, TableState]]) -> list[list[str]]:
     return rows
 
 
-def _readers_agree(places: Places, table: str, snapshot_id: int, columns: list[str]) -> None:
-    answers = {reader: fingerprint(read(places, table, snapshot_id), columns) for reader, read in READERS.items()}
+def _readers_agree(stack: Stack, table: str, snapshot_id: int, columns: list[str]) -> None:
+    answers = {reader: fingerprint(read(stack, table, snapshot_id), columns) for reader, read in READERS.items()}
     told = ", ".join(f"{reader}: {answer}" for reader, answer in answers.items())
     _must(len(set(answers.values())) == 1, f"{table} at snapshot {snapshot_id}: readers differ: {told}")
 
 
-def _expired_files_are_gone(places: Places) -> None:
+def _expired_files_are_gone(stack: Stack) -> None:
     done = [
-        r.report for r in reports(places, "table_maintenance") if r.report.action == "expire_snapshots" and not r.report.dry_run
+        r.report
+        for r in reports(stack.places, "table_maintenance")
+        if r.report.action == "expire_snapshots" and not r.report.dry_run
     ]
     expired = [f for report in done for f in report.files]
     _must(bool(expired), "expire_snapshots removed no file")
-    left = [f for f in expired if Path(f.removeprefix("file://")).exists()]
+    left = [f for f in expired if stack.file_of(f).exists()]
     _must(not left, f"{len(left)} files were reported as expired and are still there, such as {left[:1]}")
 
 
-def _only_the_orphan_went(places: Places, planted: Path | None) -> None:
+def _only_the_orphan_went(stack: Stack, planted: Path | None) -> None:
     done = [
-        r.report for r in reports(places, "table_maintenance") if r.report.action == "remove_orphan_files" and not r.report.dry_run
+        r.report
+        for r in reports(stack.places, "table_maintenance")
+        if r.report.action == "remove_orphan_files" and not r.report.dry_run
     ]
-    removed = [f.removeprefix("file://") for report in done for f in report.files]
-    _must(planted is None or removed == [str(planted)], f"orphan removal took {removed}, planted was {planted}")
+    removed = [stack.file_of(f) for report in done for f in report.files]
+    _must(planted is None or removed == [planted], f"orphan removal took {removed}, planted was {planted}")
     _must(planted is None or not planted.exists(), f"the planted orphan {planted} is still there")
 
 
 def _must(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise DemoError(otherwise, next_step="this is a bug: keep build/demo and report it")
+        raise DemoError(otherwise, next_step="this is a bug: keep what the demo left in build and report it")

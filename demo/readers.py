@@ -13,14 +13,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from demo.places import Places
-from demo.settings import CATALOG, catalog_properties
+from demo.stack import CATALOG, Stack
 from iceberg_ops.errors import IcebergOpsError
 
 
@@ -49,9 +47,9 @@ def fingerprint(table: pa.Table, columns: list[str]) -> Fingerprint:
     return Fingerprint(table.num_rows, digest)
 
 
-def read_with_iceberg_ops(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
+def read_with_iceberg_ops(stack: Stack, table: str, snapshot_id: int | None = None) -> pa.Table:
     """``iceberg-ops scan`` to a Parquet file. Raises ReaderError with the command's one line."""
-    out = places.root / "scans" / f"{table}-{snapshot_id or 'current'}.parquet"
+    out = stack.places.root / "scans" / f"{table}-{snapshot_id or 'current'}.parquet"
     out.parent.mkdir(parents=True, exist_ok=True)
     chosen = [] if snapshot_id is None else ["--snapshot-id", str(snapshot_id)]
     command = [
@@ -67,55 +65,68 @@ def read_with_iceberg_ops(places: Places, table: str, snapshot_id: int | None = 
         str(out),
         "--overwrite",
     ]
-    environment = {**os.environ, "ICEBERG_OPS_CATALOGS": str(places.catalogs_file)}
+    environment = {**os.environ, "ICEBERG_OPS_CATALOGS": str(stack.places.catalogs_file)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ReaderError(f"iceberg-ops scan of {table}: {done.stderr.strip()}")
     return pq.read_table(out)
 
 
-def read_with_pyiceberg(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
+def read_with_pyiceberg(stack: Stack, table: str, snapshot_id: int | None = None) -> pa.Table:
     """pyiceberg on the same SQL catalog."""
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - one reader is loaded at a time
 
-    found = SqlCatalog(CATALOG, **catalog_properties(places)).load_table(table)
+    found = SqlCatalog(CATALOG, **stack.catalog_properties()).load_table(table)
     return found.scan(snapshot_id=snapshot_id).to_arrow()
 
 
-def read_with_duckdb(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
+def read_with_duckdb(stack: Stack, table: str, snapshot_id: int | None = None) -> pa.Table:
     """DuckDB's iceberg extension on the table's current metadata file."""
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - one reader is loaded at a time
 
-    location = SqlCatalog(CATALOG, **catalog_properties(places)).load_table(table).metadata_location
+    properties = stack.catalog_properties()
+    location = SqlCatalog(CATALOG, **properties).load_table(table).metadata_location
     chosen = "" if snapshot_id is None else f", snapshot_from_id={snapshot_id}"
-    with duckdb_with_iceberg() as connection:
+    remote = location.startswith("s3://")
+    with duckdb_with_iceberg(*(["httpfs"] if remote else [])) as connection:
+        if remote:
+            connection.execute(_duckdb_secret(properties))
         return connection.sql(f"SELECT * FROM iceberg_scan('{location.removeprefix('file://')}'{chosen})").to_arrow_table()
 
 
-def duckdb_with_iceberg() -> Any:
-    """A DuckDB connection with the iceberg extension from its wheel, instants in UTC."""
+def duckdb_with_iceberg(*others: str) -> Any:
+    """A DuckDB connection with the iceberg extension, and others, from their wheels, instants in UTC."""
     import duckdb  # noqa: PLC0415 - one reader is loaded at a time
     import duckdb_extensions  # noqa: PLC0415 - one reader is loaded at a time
 
     connection = duckdb.connect()
-    for name in ("avro", "iceberg"):
+    for name in (*others, "avro", "iceberg"):
         duckdb_extensions.import_extension(name, con=connection)
         connection.load_extension(name)
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 
 
-Reader = Callable[[Places, str, int | None], pa.Table]
+def _duckdb_secret(properties: Mapping[str, str]) -> str:
+    """The statement that tells DuckDB the store and the keys of a catalog."""
+    scheme, _, endpoint = properties["s3.endpoint"].partition("://")
+    parts = {
+        "KEY_ID": properties["s3.access-key-id"],
+        "SECRET": properties["s3.secret-access-key"],
+        "REGION": properties["client.region"],
+        "ENDPOINT": endpoint,
+        "URL_STYLE": "path",
+    }
+    told = ", ".join(f"{name} '{value}'" for name, value in parts.items())
+    return f"CREATE SECRET lake (TYPE s3, USE_SSL {str(scheme == 'https').lower()}, {told})"
+
+
+Reader = Callable[[Stack, str, int | None], pa.Table]
 READERS: Mapping[str, Reader] = {
     "iceberg-ops": read_with_iceberg_ops,
     "pyiceberg": read_with_pyiceberg,
     "DuckDB": read_with_duckdb,
 }
-
-
-def data_files_on_disk(places: Places) -> set[Path]:
-    """Every file of the warehouse."""
-    return {p for p in places.warehouse.rglob("*") if p.is_file()}
 
 
 def _text(value: Any) -> str:

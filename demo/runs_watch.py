@@ -75,7 +75,7 @@ def wait_for(airflow: Airflow, places: Places, step: Step, runs: list[tuple[str,
             raise DemoError(
                 f"{waiting.dag_id} run {waiting.run_id} was still {waiting.state} after {_MOST_SECONDS:.0f} s",
                 log=places.logs / "scheduler.log",
-                next_step="look at the run in the UI: make up",
+                next_step="start Airflow again (make up) and look at the run in its UI",
             )
         time.sleep(_POLL_SECONDS)
 

@@ -1,14 +1,12 @@
 """The environment of Airflow's components, as plain variables.
 
-One function returns all of it, so that a component, a command and a task have the same. Secrets are created once and stored in a
-file that only the owner can read. Every listener is on loopback: the api-server is bound to it, and the scheduler starts without
-its log
-server, which would listen on all interfaces.
+One function returns all of it, so that a component, a command and a task have the same; what differs between stacks comes from the
+stack. Every listener is on loopback: the api-server is bound to it, and the scheduler starts without its log server, which would
+listen on all interfaces.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import secrets
@@ -18,18 +16,20 @@ from pathlib import Path
 
 import yaml
 
+from demo.credentials import credentials, write_private
 from demo.places import DAG_FOLDERS, POLICY, PROJECT, Places
+from demo.stack import CATALOG, Stack
 
 USER = "admin"
-CATALOG = "demo"
 PARALLELISM = 4
 SPARK_DRIVER_MEMORY = "1g"
 
 
-def airflow_environment(places: Places, dag_folders: Mapping[str, Path] = DAG_FOLDERS) -> dict[str, str]:
+def airflow_environment(stack: Stack, dag_folders: Mapping[str, Path] = DAG_FOLDERS) -> dict[str, str]:
     """Variables for every Airflow process, on top of the current environment. ``dag_folders``: DAG bundle -> folder."""
+    places = stack.places
     port = places.api_port()
-    hidden = _secrets(places)
+    hidden = credentials(places)
     return {
         **_inherited(),
         "AIRFLOW_HOME": str(places.airflow_home),
@@ -42,7 +42,6 @@ def airflow_environment(places: Places, dag_folders: Mapping[str, Path] = DAG_FO
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(places.password_file),
         "AIRFLOW__CORE__FERNET_KEY": hidden["fernet-key"],
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{places.airflow_home / 'airflow.db'}",
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__WORKERS": "1",
@@ -52,30 +51,19 @@ def airflow_environment(places: Places, dag_folders: Mapping[str, Path] = DAG_FO
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([_bundle(*named) for named in dag_folders.items()]),
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        "AIRFLOW_CONN_ICEBERG_DEFAULT": json.dumps(catalog_connection(places)),
         "ICEBERG_OPS_CATALOGS": str(places.catalogs_file),
         "ICEBERG_OPS_JOBS": str(places.jobs),
         "ICEBERG_OPS_LANDING": str(places.landing),
         "ICEBERG_OPS_POLICY": str(POLICY),
         "ICEBERG_OPS_DRIVER_MEMORY": SPARK_DRIVER_MEMORY,
+        **stack.environment(),
     }
 
 
-def catalog_properties(places: Places) -> dict[str, str]:
-    """Properties of the sqlite catalog ``demo``."""
-    return {"uri": f"sqlite:///{places.catalog_database}", "warehouse": str(places.warehouse)}
-
-
-def catalog_connection(places: Places) -> dict[str, object]:
-    """The catalog as an Airflow connection of type ``iceberg_ops``."""
-    return {"conn_type": "iceberg_ops", "extra": {"name": CATALOG, "type": "sql", **catalog_properties(places)}}
-
-
-def write_catalogs_file(places: Places) -> None:
+def write_catalogs_file(stack: Stack) -> None:
     """The same catalog for ``iceberg-ops`` on the command line."""
-    entry = {"name": CATALOG, "type": "sql", "properties": catalog_properties(places)}
-    places.catalogs_file.write_text(yaml.safe_dump({"catalogs": [entry]}, sort_keys=False))
+    entry = {"name": CATALOG, "type": "sql", "properties": stack.catalog_properties()}
+    write_private(stack.places.catalogs_file, yaml.safe_dump({"catalogs": [entry]}, sort_keys=False))
 
 
 def write_password(places: Places) -> str:
@@ -83,7 +71,7 @@ def write_password(places: Places) -> str:
     if places.password_file.is_file():
         return password(places)
     chosen = secrets.token_urlsafe(12)
-    _write_private(places.password_file, json.dumps({USER: chosen}) + "\n")
+    write_private(places.password_file, json.dumps({USER: chosen}) + "\n")
     return chosen
 
 
@@ -111,21 +99,3 @@ def _inherited() -> dict[str, str]:
         "no_proxy": "127.0.0.1,localhost",
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def _secrets(places: Places) -> dict[str, str]:
-    if not places.secrets_file.is_file():
-        made = {
-            "jwt-secret": secrets.token_urlsafe(64),
-            "api-secret-key": secrets.token_urlsafe(32),
-            "fernet-key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-        }
-        _write_private(places.secrets_file, json.dumps(made) + "\n")
-    return dict(json.loads(places.secrets_file.read_text()))
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as out:
-        out.write(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from demo.datasets import DATASETS, NAMESPACE
 from demo.places import Places
-from demo.settings import CATALOG, catalog_properties
+from demo.stack import CATALOG, Stack
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json
@@ -25,14 +25,14 @@ class Report:
     report: ActionReport
 
 
-def catalog_config(places: Places) -> CatalogConfig:
+def catalog_config(stack: Stack) -> CatalogConfig:
     """The demo's catalog in the form of job specs."""
-    return CatalogConfig(name=CATALOG, type="sql", properties=catalog_properties(places))
+    return CatalogConfig(name=CATALOG, type="sql", properties=stack.catalog_properties())
 
 
-def states(places: Places) -> dict[str, TableState]:
+def states(stack: Stack) -> dict[str, TableState]:
     """Size of every table at its current snapshot."""
-    catalog = _catalog(places)
+    catalog = _catalog(stack)
     found = {}
     for name in DATASETS:
         table = catalog.load_table((NAMESPACE, name))
@@ -40,15 +40,15 @@ def states(places: Places) -> dict[str, TableState]:
     return found
 
 
-def snapshot_ids(places: Places, name: str) -> list[int]:
+def snapshot_ids(stack: Stack, name: str) -> list[int]:
     """Every retained snapshot of a table, oldest first."""
-    metadata = _catalog(places).load_table((NAMESPACE, name)).metadata
+    metadata = _catalog(stack).load_table((NAMESPACE, name)).metadata
     return [s.snapshot_id for s in sorted(metadata.snapshots, key=lambda s: s.timestamp_ms)]
 
 
-def table_location(places: Places, name: str) -> Path:
-    """The table's folder."""
-    return Path(_catalog(places).load_table((NAMESPACE, name)).location.removeprefix("file://"))
+def table_folder(stack: Stack, name: str) -> Path:
+    """The folder of the table's files."""
+    return stack.file_of(_catalog(stack).load_table((NAMESPACE, name)).location)
 
 
 def reports(places: Places, dag_id: str) -> list[Report]:
@@ -64,5 +64,5 @@ def job_of(report: Report) -> dict[str, object]:
     return dict(json.loads((report.path.parent / "job.json").read_text()))
 
 
-def _catalog(places: Places) -> Catalog:
-    return load_catalog(catalog_config(places))
+def _catalog(stack: Stack) -> Catalog:
+    return load_catalog(catalog_config(stack))

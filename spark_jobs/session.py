@@ -4,8 +4,9 @@ A job runs in a copy of the given session (``job_session``): the copy has the vi
 original, and its own settings. So no other query of the program sees what a job sets or creates, and the program's settings
 for its own queries do not change the meaning of a job's conditions and sources.
 
-Executors get values (JSON, properties), never live objects, and the same Python as the driver: ``PYSPARK_PYTHON`` is set to the
-running interpreter, because Spark would otherwise use the first ``python3`` on the path.
+Executors get values (JSON, properties), never live objects, and the Python that ``spark-submit`` was told
+(``spark.pyspark.python``, else ``PYSPARK_PYTHON``), else that of the driver: Spark would otherwise use the first ``python3`` on the
+path.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
     which is always set, and for Arrow's allocator in tasks, for which the driver's environment decides. ``overrides`` override
     everything.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    os.environ["PYSPARK_PYTHON"] = executors_python(os.environ)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(app_name)
     if not submitted:
         builder = builder.master(os.environ.get("ICEBERG_OPS_SPARK_MASTER", DEFAULT_MASTER))
@@ -99,6 +100,13 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(os.environ.get("ICEBERG_OPS_SPARK_LOG_LEVEL", "WARN"))
     return session
+
+
+def executors_python(environment: Mapping[str, str]) -> str:
+    """The path of the executors' interpreter: what ``spark-submit`` was told, whose setting ``spark.pyspark.python`` comes in
+    ``PYSPARK_PYTHON``, else the driver's. On a cluster, the machines may have Python elsewhere, or get it with the application."""
+    told = environment.get("PYSPARK_PYTHON") if "PYSPARK_GATEWAY_PORT" in environment else None
+    return told or sys.executable
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,8 +54,8 @@ class SparkLane:
         self.conf = {name: _setting(name, value) for name, value in self.conf.items()}
 
     def run(self, spec: Path, document: bytes) -> Ended:
-        """Raises RuntimeMissingError for a missing or old Java, OptionError for a connection that is missing or
-        names no master, and for cluster mode."""
+        """Raises RuntimeMissingError for a missing or old Java, and for Kubernetes without its provider; OptionError for a
+        connection that is missing or names no master, and for cluster mode."""
         self.log.info("%s", find_java())
         files = {spec: document}
         secret = {name: value for name, value in self.conf.items() if holds_secret(name, value)}
@@ -67,7 +68,7 @@ class SparkLane:
     def command(self, spec: Path) -> list[str]:
         """The spark-submit call that Airflow's hook makes from the connection. Settings that hold secrets are in a file beside the
         job spec, because every user of the machine can see a command line. Raises OptionError for a connection that is missing or
-        names no master, and for cluster mode."""
+        names no master, and for cluster mode, RuntimeMissingError for Kubernetes without its provider."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # noqa: PLC0415 - DAG files are parsed without Spark's provider
 
         require_master(self.conn_id)
@@ -122,13 +123,26 @@ def application() -> Path:
 
 def require_master(conn_id: str) -> None:
     """Raise OptionError unless the connection names a master: Airflow's hook would otherwise use YARN or ``spark://`` by
-    default."""
+    default. Raise RuntimeMissingError for a master on Kubernetes without Airflow's provider for it: the hook would fail by a
+    NameError."""
     try:
         host = BaseHook.get_connection(conn_id).host
     except AirflowNotFoundException:
         raise OptionError(f"Spark connection {conn_id!r} is not defined: it needs conn_type spark and a master as host") from None
-    if named_master(host) is None:
+    master = named_master(host)
+    if master is None:
         raise OptionError(f"Spark connection {conn_id!r} has no host: it must name a master, such as local[2] or spark://host")
+    if "k8s" in master and not has_kubernetes():
+        package = "apache-airflow-providers-cncf-kubernetes"
+        raise RuntimeMissingError(f"Spark connection {conn_id!r} names {master}: Airflow needs {package} for it; install it")
+
+
+def has_kubernetes() -> bool:
+    """Whether Airflow's provider for Kubernetes is installed."""
+    try:
+        return find_spec("airflow.providers.cncf.kubernetes.kube_client") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def spark_master(conn_id: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_airflow import java
+from iceberg_airflow import java, lanes
 from iceberg_airflow.lanes import LocalLane, SparkLane, application, quiet_driver, spark_master
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, python_environment
@@ -37,6 +37,14 @@ def test_spark_is_called_in_client_mode_on_the_connections_master() -> None:
         *("--driver-memory", "1g", "--name", "append lake.nyc.flights"),
         *(str(application()), "--job-spec", "/jobs/job.json"),
     ]
+
+
+def test_kubernetes_without_its_provider_is_told_by_the_packages_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's hook failed by `NameError: name 'kube_client' is not defined`."""
+    monkeypatch.setenv("AIRFLOW_CONN_K8S", json.dumps({"conn_type": "spark", "host": "k8s://https://cluster", "port": 443}))
+    monkeypatch.setattr(lanes, "has_kubernetes", lambda: False)
+    with pytest.raises(RuntimeMissingError, match="names k8s://https://cluster: Airflow needs apache-airflow-providers-cncf-kub"):
+        spark(conn_id="k8s").command(Path("/jobs/job.json"))
 
 
 def test_spark_runs_the_interpreter_that_runs_airflow() -> None:

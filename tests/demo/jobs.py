@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from demo.datasets import DATASETS, REFERENCE
 from demo.landing import land_corrections, land_day, land_reference
-from demo.places import POLICY, Places
+from demo.places import POLICY
+from demo.stack import Stack
 from demo.table_states import catalog_config
 from demo.tables import ensure_table
 from iceberg_airflow.discovery import verdict
@@ -32,33 +33,33 @@ DAYS = [date(2013, 2, 7), date(2013, 2, 8)]
 
 @dataclass
 class Jobs:
-    """Runs the demo's jobs in ``session`` on the tables under ``places``."""
+    """Runs the demo's jobs in ``session`` on the tables of ``stack``."""
 
     session: SparkSession
-    places: Places
+    stack: Stack
     bag: DagBag
 
     def ingest(self) -> None:
         """Create and fill every table: each day, then each reference table."""
-        config = catalog_config(self.places)
+        config = catalog_config(self.stack)
         for name in DATASETS:
             ensure_table(config, name)
         for day in DAYS:
             self.append_day(day)
         for name in REFERENCE:
-            source = land_reference(self.places.landing, name)
+            source = land_reference(self.stack.places.landing, name)
             self.run_task(self.bag.dags["reference_tables"].get_task("append"), table=f"nyc.{name}", source=source, run_key=name)
 
     def append_day(self, day: date) -> ActionReport:
         """What a run of flights_ingest does."""
-        source = land_day(self.places.landing, day)
+        source = land_day(self.stack.places.landing, day)
         task = self.bag.dags["flights_ingest"].get_task("append")
         return self.run_task(task, source=source, run_key=f"flights_ingest/{day}")
 
     def correct(self) -> dict[str, ActionReport]:
         """What a run of flights_corrections does; one report for each task."""
         dag = self.bag.dags["flights_corrections"]
-        landed = land_corrections(self.places.landing, "batch")
+        landed = land_corrections(self.stack.places.landing, "batch")
         return {
             "merge_flights": self.run_task(dag.get_task("merge_flights"), source=landed, run_key="merge"),
             "update_planes": self.run_task(dag.get_task("update_planes"), run_key="update"),
@@ -68,7 +69,7 @@ class Jobs:
     def maintain(self) -> list[ActionReport]:
         """What table_maintenance does: every step of every table, in the policy's order."""
         policy = load_policy(POLICY.read_bytes(), POLICY.name)
-        config = catalog_config(self.places)
+        config = catalog_config(self.stack)
         reports = []
         for name in DATASETS:
             work = verdict(policy, f"{config.name}.nyc.{name}", None)
@@ -90,7 +91,7 @@ class Jobs:
             source=fields.get("source"),
             run_key=run_key,
         )
-        folder = JobFolder(self.places.jobs / run_key.replace("/", "_"))
+        folder = JobFolder(self.stack.places.jobs / run_key.replace("/", "_"))
         folder.folder.mkdir(parents=True, exist_ok=True)
         job = operator.job_spec(TryIdentity("a_dag", "a_run", task.task_id, -1, 1), folder)
         for key, value in given.get("spark_conf", {}).items():

@@ -9,7 +9,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from demo.places import DAG_FOLDERS, POLICY, Places
-from demo.settings import CATALOG, airflow_environment
+from demo.settings import airflow_environment
+from demo.stack import CATALOG, LocalStack
 from demo.story import DAGS
 from iceberg_airflow.work import read_policy
 from tests.airflow.dag_files import DagFolderSuite
@@ -30,7 +31,7 @@ def test_a_day_is_ingested_under_one_run_key() -> None:
 
 def test_the_components_load_the_deployed_dags_and_the_demos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every DAG that the story starts, each from one folder only."""
-    environment = airflow_environment(Places.of(tmp_path))
+    environment = airflow_environment(LocalStack(Places.of(tmp_path)))
     bundles = json.loads(environment["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"])
     monkeypatch.setenv("ICEBERG_OPS_POLICY", environment["ICEBERG_OPS_POLICY"])
     found = [dag_id for bundle in bundles for dag_id in DagBag(bundle["kwargs"]["path"]).dags]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ import psutil
 import pytest
 
 from demo import processes
+from demo.__main__ import _interrupt
 from demo.places import Places
-from demo.processes import DemoError
+from demo.processes import DemoError, Program
 
 PARENT = (
     "import subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
@@ -63,6 +65,56 @@ def test_a_recorded_pid_that_now_belongs_to_another_program_is_left_alone(places
 def test_a_pid_file_that_says_nothing_useful_means_not_running(places: Places, text: str) -> None:
     (places.pids / "scheduler.json").write_text(text)
     assert processes.pid_of("scheduler", places) is None
+
+
+def sleeper(name: str, places: Places) -> Program:
+    return Program(name, [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ), places.root)
+
+
+def test_what_started_last_stops_first_but_the_scheduler_before_all(places: Places) -> None:
+    names = ["postgresql", "s3", "scheduler", "dag-processor"]
+    for name in names:
+        processes.start(sleeper(name, places), places)
+    assert list(processes.running(places)) == names[::-1]
+    try:
+        assert processes.stop_all(places, keep=("postgresql", "s3")) == ["scheduler", "dag-processor"]
+        assert list(processes.running(places)) == ["s3", "postgresql"]
+    finally:
+        assert processes.stop_all(places) == ["s3", "postgresql"]
+    assert processes.running(places) == {}
+
+
+def test_a_program_is_started_once(places: Places) -> None:
+    try:
+        first = processes.start(sleeper("s3", places), places)
+        assert processes.start(sleeper("s3", places), places) == first
+    finally:
+        processes.stop_all(places)
+
+
+def test_another_server_that_ended_is_named_too(places: Places) -> None:
+    for name in (*processes.COMPONENTS, "s3"):
+        processes.start(sleeper(name, places), places)
+    try:
+        processes.check_alive(places)
+        os.kill(processes.running(places)["s3"], signal.SIGKILL)
+        assert processes.wait_until(lambda: processes.pid_of("s3", places) is None, 30)
+        with pytest.raises(DemoError, match=r"^s3 ended by itself"):
+            processes.check_alive(places)
+    finally:
+        processes.stop_all(places)
+
+
+def test_a_second_interrupt_does_not_end_the_stopping_of_servers() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _interrupt(signal.SIGINT, None)
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_stopping_what_does_not_run_is_quiet(places: Places) -> None:

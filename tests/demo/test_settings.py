@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from demo import settings
+from demo.cluster_stack import ClusterStack
 from demo.places import Places, free_port, is_free
 from demo.printing import size
+from demo.stack import LocalStack, Stack
+
+STACKS = (LocalStack, ClusterStack)
 
 
 @pytest.fixture
@@ -22,47 +26,54 @@ def places(tmp_path: Path) -> Places:
     return found
 
 
-def test_every_address_is_on_loopback(places: Places) -> None:
-    environment = settings.airflow_environment(places)
+@pytest.fixture(params=STACKS)
+def stack(request: pytest.FixtureRequest, places: Places) -> Stack:
+    kind: type[LocalStack] | type[ClusterStack] = request.param
+    return kind(places)
+
+
+def test_every_address_is_on_loopback(stack: Stack) -> None:
+    environment = settings.airflow_environment(stack)
     assert environment["AIRFLOW__API__HOST"] == "127.0.0.1"
     urls = [v for v in environment.values() if v.startswith("http")]
     assert all(v.startswith("http://127.0.0.1:") for v in urls if "AIRFLOW" in v or "execution" in v)
     assert environment["SPARK_LOCAL_IP"] == "127.0.0.1"
 
 
-def test_everything_lies_under_the_demos_folder(places: Places) -> None:
-    environment = settings.airflow_environment(places)
+def test_everything_lies_under_the_demos_folder(stack: Stack) -> None:
+    environment = settings.airflow_environment(stack)
     for key in ("AIRFLOW_HOME", "ICEBERG_OPS_CATALOGS", "ICEBERG_OPS_JOBS", "ICEBERG_OPS_LANDING"):
-        assert environment[key].startswith(str(places.root)), key
+        assert environment[key].startswith(str(stack.places.root)), key
 
 
-def test_secrets_stay_the_same_and_are_the_owners_alone(places: Places) -> None:
-    first, second = settings.airflow_environment(places), settings.airflow_environment(places)
+def test_secrets_stay_the_same_and_are_the_owners_alone(stack: Stack) -> None:
+    first, second = settings.airflow_environment(stack), settings.airflow_environment(stack)
     for key in ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API__SECRET_KEY"):
         assert first[key] == second[key]
-    settings.write_password(places)
-    for path in (places.secrets_file, places.password_file):
+    settings.write_password(stack.places)
+    settings.write_catalogs_file(stack)
+    for path in stack.places.secret_files:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_another_airflows_settings_are_not_inherited(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_airflows_settings_are_not_inherited(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "CeleryExecutor")
     monkeypatch.setenv("AIRFLOW_CONN_PROD", "postgres://prod")
     monkeypatch.setenv("SPARK_HOME", "/opt/other")
-    environment = settings.airflow_environment(places)
+    environment = settings.airflow_environment(stack)
     assert environment["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
     assert "AIRFLOW_CONN_PROD" not in environment
     assert "SPARK_HOME" not in environment
 
 
-def test_tasks_use_this_interpreter(places: Places) -> None:
-    environment = settings.airflow_environment(places)
+def test_tasks_use_this_interpreter(stack: Stack) -> None:
+    environment = settings.airflow_environment(stack)
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert environment["PATH"].startswith(str(Path(sys.executable).parent))
 
 
-def test_few_tasks_run_at_once(places: Places) -> None:
-    assert int(settings.airflow_environment(places)["AIRFLOW__CORE__PARALLELISM"]) <= 4
+def test_few_tasks_run_at_once(stack: Stack) -> None:
+    assert int(settings.airflow_environment(stack)["AIRFLOW__CORE__PARALLELISM"]) <= 4
 
 
 def test_the_password_is_made_once(places: Places) -> None:
@@ -83,8 +94,9 @@ def test_a_port_in_use_is_not_chosen(places: Places) -> None:
         port = taken.getsockname()[1]
         assert not is_free(port)
         assert free_port(port) != port
-        places.ports_file.write_text(json.dumps({"api-server": port}))
-        assert places.choose_port_again() != port
+        places.ports_file.write_text(json.dumps({"api-server": port, "s3": port}))
+        places.choose_ports_again()
+        assert port not in (places.api_port(), places.port("s3"))
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 1024**2, "3.0 MiB")])

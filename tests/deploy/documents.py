@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-VARIABLE = re.compile(r"(?<!\$)\$\{(?P<name>[A-Z_]+)(?P<rest>[^}]*)\}")
+VARIABLE = re.compile(r"(?<!\$)\$\{(?P<name>[A-Z][A-Z0-9_]*)(?P<rest>[^}]*)\}")
 
 
 def compose_text() -> str:
@@ -40,6 +40,13 @@ def constraints() -> dict[str, str]:
 
 def dockerfile() -> str:
     return (ROOT / "Dockerfile").read_text()
+
+
+def spark_defaults() -> dict[str, str]:
+    """Spark's settings in the image."""
+    lines = (ROOT / "docker" / "spark-defaults.conf").read_text().splitlines()
+    pairs = [line.split(None, 1) for line in lines if line and not line.startswith("#")]
+    return {name: value.strip() for name, value in pairs}
 
 
 def substituted(text: str) -> str:

@@ -13,10 +13,19 @@ import pytest
 import yaml
 
 from iceberg_airflow.work import read_policy
-from tests.deploy.documents import ROOT, VARIABLE, compose, compose_text, example_variables, services, substituted
+from tests.deploy.documents import (
+    ROOT,
+    VARIABLE,
+    compose,
+    compose_text,
+    example_variables,
+    services,
+    spark_defaults,
+    substituted,
+)
 
 ONE_SHOT = {"airflow-init"}
-ALLOWED_IMAGES = {"iceberg-ops", "postgres"}
+ALLOWED_IMAGES = {"iceberg-ops", "postgres", "versity/versitygw"}
 NAMES = sorted(services())
 
 
@@ -28,7 +37,7 @@ def test_the_file_fits_the_compose_schema() -> None:
 
 def test_every_part_of_the_platform_is_there() -> None:
     airflow = {"airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer", "airflow-init"}
-    assert airflow | {"postgres", "spark-master", "spark-worker"} == set(NAMES)
+    assert airflow | {"postgres", "s3", "spark-master", "spark-worker"} == set(NAMES)
     assert services()["spark-worker"]["deploy"]["replicas"] >= 2
 
 
@@ -120,6 +129,14 @@ def test_a_connection_is_json_that_airflow_takes(key: str) -> None:
         assert document["conn_type"] in ("spark", "iceberg_ops")
 
 
+def test_no_command_line_shows_a_secret() -> None:
+    secrets = {found["name"] for found in VARIABLE.finditer(compose_text()) if re.search(r"PASSWORD|SECRET|FERNET", found["name"])}
+    assert secrets
+    for name, service in services().items():
+        words = [service.get("entrypoint"), service.get("command"), service.get("healthcheck", {}).get("test")]
+        assert not [secret for secret in secrets if secret in json.dumps(words)], name
+
+
 def test_every_airflow_component_has_the_same_environment() -> None:
     same = [services()[name]["environment"] for name in NAMES if name.startswith("airflow-")]
     assert all(environment == same[0] for environment in same)
@@ -134,15 +151,10 @@ def test_the_catalog_connection_is_a_catalog() -> None:
 
 
 def test_the_driver_is_where_executors_look_for_it() -> None:
-    defaults = dict(
-        line.split(None, 1)
-        for line in (ROOT / "docker" / "spark-defaults.conf").read_text().splitlines()
-        if line and line[0] != "#"
-    )
-    assert defaults["spark.driver.host"].strip() in services()
+    assert spark_defaults()["spark.driver.host"] in services()
 
 
 def test_health_checks_ask_ports_that_the_services_listen_on() -> None:
-    ports = {"airflow-apiserver": "8080", "airflow-scheduler": "8974", "spark-master": "8080"}
+    ports = {"airflow-apiserver": "8080", "airflow-scheduler": "8974", "spark-master": "8080", "s3": "7070"}
     for name, port in ports.items():
         assert any(f":{port}/" in word for word in services()[name]["healthcheck"]["test"]), name

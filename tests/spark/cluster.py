@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import py_compile
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from py_compile import PycInvalidationMode
 from typing import Any
 
 import pyspark
 
-ROOT = Path(__file__).parents[2]
+from demo.spark_cluster import PACKAGES, modules_of, write_archive
+
 SPARK = Path(pyspark.__file__).parent
+SHIPPED = "ICEBERG_OPS_TEST_PYTHON"
+"""Set in the environment of an interpreter that came with the application."""
 MASTER_URL = re.compile(r"spark://127\.0\.0\.1:\d+")
 START_SECONDS = 120
 SPECULATION = (
@@ -90,26 +91,29 @@ class Cluster:
         return json.loads((folder / "answer.json").read_text())
 
 
-def archive(folder: Path) -> Path:
-    """The packages, and what drivers share among themselves, as ``--py-files`` takes them.
+def shipped_python(folder: Path) -> tuple[str, ...]:
+    """Settings by which executors use an interpreter that comes with the application, and not the driver's path of it."""
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\n{SHIPPED}=shipped exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    with tarfile.open(folder / "environment.tar.gz", "w:gz") as made:
+        made.add(script, "bin/python")
+    return (
+        f"spark.archives={folder / 'environment.tar.gz'}#environment",
+        "spark.pyspark.python=./environment/bin/python",
+        f"spark.pyspark.driver.python={sys.executable}",
+    )
 
-    With their bytecode beside them, in the way that Python looks for in an archive: or each Python process of each executor would
-    compile all that it imports.
-    """
+
+def archive(folder: Path) -> Path:
+    """The packages, and what drivers share among themselves, as ``--py-files`` takes them."""
     path = folder / "packages.zip"
-    compiled = folder / "compiled.pyc"
-    with zipfile.ZipFile(path, "w") as made:
-        for file, name in _modules():
-            py_compile.compile(str(file), str(compiled), name, doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
-            made.write(file, name)
-            made.write(compiled, f"{name}c")
+    write_archive(path, _modules())
     return path
 
 
 def _modules() -> Iterator[tuple[Path, str]]:
     """Files of the archive, and their names in it."""
-    for package in ("iceberg_ops", "spark_jobs"):
-        for file in sorted((ROOT / package).rglob("*.py")):
-            yield file, str(file.relative_to(ROOT))
+    yield from modules_of(PACKAGES)
     for file in sorted(Path(__file__).parent.glob("cluster_*.py")):
         yield file, file.name

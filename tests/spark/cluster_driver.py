@@ -94,6 +94,13 @@ def where_from(_: Any) -> str:
     return str(iceberg_ops.__file__)
 
 
+def python_of(_: Any) -> str:
+    """Which interpreter an executor uses."""
+    import os
+
+    return os.environ.get("ICEBERG_OPS_TEST_PYTHON", "the driver's")
+
+
 class Cluster:
     """Jobs on one table, and what is left of them."""
 
@@ -166,8 +173,9 @@ def played(session: SparkSession, folder: Path, case: str) -> dict[str, Any]:
         statuses.append(cluster.job("remove_orphan_files"))
     state = cluster.state()
     places = session.sparkContext.parallelize(range(8), 8).map(where_from).collect()
+    pythons = session.sparkContext.parallelize(range(8), 8).map(python_of).collect()
     attempts = sorted(found.stem for found in notes.glob("*.begun"))
-    return {"statuses": statuses, "places": sorted(set(places)), "attempts": attempts, **state}
+    return {"statuses": statuses, "places": sorted(set(places)), "pythons": sorted(set(pythons)), "attempts": attempts, **state}
 
 
 def main(folder: Path, cases: list[str]) -> dict[str, dict[str, Any]]:

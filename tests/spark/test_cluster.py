@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.cluster import SPECULATION, Cluster
+from tests.spark.cluster import SPECULATION, Cluster, shipped_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -30,7 +30,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def without_twins(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """The cases that one application plays, in turn, on executors that it starts once."""
-    return cluster.run(tmp_path_factory.mktemp("without-twins"), ",".join(["jobs", *DIES]))  # type: ignore[no-any-return]
+    folder = tmp_path_factory.mktemp("without-twins")
+    return cluster.run(folder, ",".join(["jobs", *DIES]), *shipped_python(folder))  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,7 @@ def test_append_merge_and_compaction_run_on_executors_that_have_only_the_archive
     answer = of(without_twins, "jobs")
     assert answer["statuses"] == ["committed"] * 6
     assert all("packages.zip" in place for place in answer["places"]), answer["places"]
+    assert answer["pythons"] == ["shipped"], "spark.pyspark.python is the executors' interpreter"
     expected = [[i, "a" if i < 900 else "m"] for i in range(2100)]
     assert answer["rows"] == expected
     assert (answer["leaked"], answer["missing"]) == ([], [])
