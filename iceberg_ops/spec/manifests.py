@@ -37,12 +37,6 @@ class ManifestEntry:
     def is_live(self) -> bool:
         return self.status is not EntryStatus.DELETED
 
-    def is_change_of(self, snapshot_id: int) -> bool:
-        """Whether the snapshot that wrote the entry's manifest added or removed the file by it, and did not carry it over. Some
-        engines leave the adder's id in the entry of a removed file (pyiceberg up to 0.11). A manifest has no older removals: they
-        are left out where it is written."""
-        return self.status is EntryStatus.DELETED or (self.status is EntryStatus.ADDED and self.snapshot_id == snapshot_id)
-
 
 @dataclass(frozen=True, slots=True)
 class FieldSummary:

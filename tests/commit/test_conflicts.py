@@ -1,33 +1,44 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.manifests import manifest_filter, snapshot_draft
 from iceberg_ops.commit.manifests.removals import RowFilter
 from iceberg_ops.commit.operations import cherry_pick
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.validation import checks as validation
 from iceberg_ops.commit.validation import imported_again, schema_conflicts
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
 from iceberg_ops.serde.manifests.manifest_avro import ManifestEncoder
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.manifests import ManifestEntry
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import AddSnapshot
 from iceberg_ops.table.manifests import manifests_of, read_entries, write_manifest_list
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER
+from tests.builders import IDENTIFIER, live_paths, make_catalog, make_table
 from tests.commit.scenarios import (
+    A2,
     ADDED_AGAIN,
     ADDED_MEANWHILE,
     CONCURRENT_DV,
     EU,
     GONE,
+    IN_EU,
+    LATE_US,
     LEFT_BEHIND,
     MISSING,
+    NEW,
     NEW_CONFLICTING,
     NEW_DELETE,
     NEW_POSITION_DELETE,
@@ -37,7 +48,11 @@ from tests.commit.scenarios import (
     UNSEEN,
     US,
     VANISHED,
+    A,
+    B,
     Scenario,
+    overwrite,
+    replace_partitions,
     run,
 )
 
@@ -99,7 +114,7 @@ def test_a_conflict_names_the_other_commit(scenario: Scenario, version: int) -> 
         assert text in str(found)
 
 
-@pytest.mark.parametrize("operation", [None, "upsert", "OVERWRITE", "Delete"])
+@pytest.mark.parametrize("operation", [None, "upsert", "OVERWRITE", "Delete", "delete", "append"])
 @pytest.mark.parametrize(
     ("scenario", "version"),
     [(s, v) for s, v in CASES if s.refused in CONFLICTS and s.others],
@@ -125,6 +140,9 @@ def test_a_conflict_is_found_whatever_the_other_commit_calls_itself(
 
 
 Made = dict[str, int | None]
+Enters = Callable[[ManifestEntry, Made], ManifestEntry | None]
+Summary = Mapping[str, str]
+Counts = Callable[[Summary, Summary], Summary]
 
 
 def with_the_adder(entry: ManifestEntry, made: Made) -> ManifestEntry:
@@ -136,33 +154,108 @@ def left_out(entry: ManifestEntry, made: Made) -> None:
     """As some engines do, against the spec."""
 
 
-@pytest.mark.parametrize("as_others_do", [with_the_adder, left_out])
-@pytest.mark.parametrize(
-    ("scenario", "version"),
-    [(s, v) for s, v in CASES if s.refused is not None and s.others],
-    ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}",
-)
-def test_a_conflict_is_found_however_the_other_commit_enters_its_removals(
-    scenario: Scenario, version: int, as_others_do: Callable[[ManifestEntry, Made], ManifestEntry | None]
-) -> None:
-    def enters_them(catalog: Any) -> None:
+def counts_of_java(summary: Summary, before: Summary) -> Summary:
+    return summary
+
+
+def counts_every_file(summary: Summary, before: Summary) -> Summary:
+    """As pyiceberg 0.6 to 0.8 does in the summary of an overwrite, whatever it removed."""
+    return {**summary, summary_keys.DELETED_DATA_FILES: before.get(summary_keys.TOTAL_DATA_FILES, "0")}
+
+
+def counts_nothing(summary: Summary, before: Summary) -> Summary:
+    return {"operation": summary["operation"]}
+
+
+def counts_nothing_but_replaced_partitions(summary: Summary, before: Summary) -> Summary:
+    return {key: value for key, value in summary.items() if key in ("operation", REPLACE_PARTITIONS)}
+
+
+def enters_as(as_others_do: Enters, counts: Counts) -> Callable[[Any], None]:
+    """Makes each commit of a catalog enter its removals like that."""
+
+    def on(catalog: Any) -> None:
         commit_table = catalog.commit_table
 
-        def committed(table: Table, needed: Any, updates: Any) -> Table:
-            for update in updates:
-                if isinstance(update, AddSnapshot):
-                    _enter(table, update.snapshot, as_others_do)
-            return commit_table(table, needed, updates)  # type: ignore[no-any-return]
+        def entered(table: Table, update: Any) -> Any:
+            if not isinstance(update, AddSnapshot):
+                return update
+            _enter(table, update.snapshot, as_others_do)
+            parent = table.metadata.snapshots_by_id.get(update.snapshot.parent_snapshot_id or 0)
+            summary = counts(update.snapshot.summary, {} if parent is None else parent.summary)
+            return replace(update, snapshot=replace(update.snapshot, summary=summary))
 
-        catalog.commit_table = committed
+        catalog.commit_table = lambda table, needed, updates: commit_table(table, needed, [entered(table, u) for u in updates])
 
+    return on
+
+
+@pytest.mark.parametrize("counts", [counts_of_java, counts_every_file, counts_nothing])
+@pytest.mark.parametrize("as_others_do", [with_the_adder, left_out])
+@pytest.mark.parametrize(
+    ("scenario", "version"), [(s, v) for s, v in CASES if s.others], ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}"
+)
+def test_a_removal_counts_however_the_other_commit_enters_it_and_nothing_else_does(
+    scenario: Scenario, version: int, as_others_do: Enters, counts: Counts
+) -> None:
+    enters = enters_as(as_others_do, counts)
+    if scenario.refused is None:
+        run(scenario, version, enters)
+        return
     with pytest.raises((ValidationError, BadInputError)) as refused:
-        run(scenario, version, enters_them)
-    begins = str(refused.value).startswith
-    assert begins(scenario.refused or "") or (as_others_do is left_out and begins("Cannot determine which data files snapshot"))
+        run(scenario, version, enters)
+    assert str(refused.value).startswith(scenario.refused)
 
 
-def _enter(table: Table, snapshot: Snapshot, as_others_do: Callable[[ManifestEntry, Made], ManifestEntry | None]) -> None:
+def embeds(catalog: Any) -> None:
+    """Makes each snapshot of a v1 table hold its manifests, without a list and its counts, as old writers did."""
+    commit_table = catalog.commit_table
+
+    def embedded(table: Table, update: Any) -> Any:
+        if not isinstance(update, AddSnapshot) or table.metadata.format_version > 1:
+            return update
+        manifests = tuple(m.manifest_path for m in manifests_of(table, update.snapshot))
+        return replace(update, snapshot=replace(update.snapshot, manifest_list=None, manifests=manifests))
+
+    catalog.commit_table = lambda table, needed, updates: commit_table(table, needed, [embedded(table, u) for u in updates])
+
+
+@pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s.others and 1 in s.versions], ids=lambda s: s.name)
+def test_what_others_did_counts_where_snapshots_hold_their_manifests(scenario: Scenario) -> None:
+    if scenario.refused is None:
+        run(scenario, 1, embeds)
+        return
+    with pytest.raises((ValidationError, BadInputError)) as refused:
+        run(scenario, 1, embeds)
+    assert str(refused.value).startswith(scenario.refused)
+
+
+def test_a_removal_from_before_is_none_of_a_snapshot_that_still_holds_the_manifest_that_enters_it() -> None:
+    catalog = make_catalog()
+    embeds(catalog)
+    table = make_table(catalog, version=1, partitioned=True)
+    commit(catalog, table, AppendFiles(added=(A, A2)))
+    commit(catalog, table, AppendFiles(added=(B,)))
+    table = commit(catalog, table, DeleteFiles(paths=("a",))).table
+    commit(catalog, table, OverwriteFiles(added=(LATE_US,), removed=(B,), isolation=None))
+    mine = overwrite(overwrite_filter=IN_EU, added=(NEW,), isolation="snapshot")(table.metadata.current_snapshot_id or 0)
+    assert live_paths(commit(catalog, table, mine).table) == {"new", "late-us"}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_picked_partition_overwrite_also_replaces_files_that_it_did_not_enter(version: int) -> None:
+    catalog = make_catalog()
+    enters_as(left_out, counts_nothing_but_replaced_partitions)(catalog)
+    table = make_table(catalog, version=version, partitioned=True)
+    table = commit(catalog, table, AppendFiles(added=(A, A2, B))).table
+    staged = replace_partitions(staged=True)(table.metadata.current_snapshot_id or 0)
+    made = commit(catalog, table, staged).snapshot
+    assert made is not None
+    commit(catalog, table, AppendFiles(added=(LATE_US,)))
+    assert live_paths(commit(catalog, table, CherryPick(snapshot_id=made.snapshot_id)).table) == {"new", "b", "late-us"}
+
+
+def _enter(table: Table, snapshot: Snapshot, as_others_do: Enters) -> None:
     parent = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0)
     made = {e.data_file.file_path: e.snapshot_id for m in manifests_of(table, parent) for e in read_entries(table, m)}
     listed = manifests_of(table, snapshot)

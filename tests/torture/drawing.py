@@ -23,6 +23,10 @@ THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"columns_come_back": True, "foreign": True, "layout": "none"},
         {"upsert": 2, "foreign upsert": 4, "kind comes or goes": 3, "column set back": 1, "compact": 4, "expire": 2, "append": 1},
     ),
+    "another engine's removals": (
+        {"foreign": True, "layout": "none"},
+        {"foreign delete": 4, "delete": 3, "update": 2, "update job": 1, "compact": 1, "append": 1},
+    ),
     "imports": ({"imports": True, "tables": 1}, {"import": 5, "roll back": 3, "expire": 2, "orphans": 2}),
     "names": ({"tables": 2, "catalog": "pointer", "store": "memory"}, {"swap names": 3, "expire": 4, "append": 2, "orphans": 1}),
     "old keys": ({"short_ledger": True, "keyless": False}, {"roll back": 4, "expire": 3, "append": 3}),

@@ -8,7 +8,7 @@ it repeats this on the new head. The spec defines what its equality deletes appl
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile
@@ -110,7 +110,7 @@ def swap_once(
     """Swap in a snapshot of the table, or the first one of its ``replacement``, by whose updates the table is as it says."""
     metadata, io = now.metadata if replacement is None else replacement[0], now.io
     w.committing_since = w.committing_since or w.started
-    snapshot_id, parent = secrets.randbits(62) + 1, metadata.current_snapshot
+    snapshot_id = new_id()
     new: list[ManifestFile] = []
     for content, files in ((ManifestContent.DATA, data), (ManifestContent.DELETES, deletes)):
         if files:
@@ -118,25 +118,43 @@ def swap_once(
             for f in files:
                 writer.add(f)
             new += writer.close()
+    summary = {"operation": "overwrite" if deletes else "append", "engine-name": "other"}
+    swap_in(w, now, snapshot_id, [*new, *manifests_of(now, metadata.current_snapshot)], summary, attempt, replacement)
+
+
+def new_id() -> int:
+    return secrets.randbits(62) + 1
+
+
+def swap_in(
+    w: Writer,
+    now: Table,
+    snapshot_id: int,
+    manifests: Sequence[ManifestFile],
+    summary: Mapping[str, str],
+    attempt: int,
+    replacement: tuple[TableMetadata, Sequence[TableUpdate]] | None = None,
+) -> None:
+    """Swap in a snapshot of these manifests on main."""
+    metadata, io = now.metadata if replacement is None else replacement[0], now.io
+    parent = metadata.current_snapshot
+    head = None if parent is None else parent.snapshot_id
     number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
     written = write_manifest_list(
-        metadata, io, [*new, *manifests_of(now, parent)],
-        snapshot_id=snapshot_id, parent_snapshot_id=None if parent is None else parent.snapshot_id, sequence_number=number,
-        attempt=attempt,
-    )  # fmt: skip
+        metadata, io, manifests, snapshot_id=snapshot_id, parent_snapshot_id=head, sequence_number=number, attempt=attempt
+    )
     first_row_id = (metadata.next_row_id or 0) if metadata.format_version >= 3 else None
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
-        parent_snapshot_id=None if parent is None else parent.snapshot_id,
+        parent_snapshot_id=head,
         sequence_number=number,
         timestamp_ms=metadata.last_updated_ms,
         manifest_list=written.location,
-        summary={"operation": "overwrite" if deletes else "append", "engine-name": "other"},
+        summary=summary,
         schema_id=metadata.current_schema_id,
         first_row_id=first_row_id,
         added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
     )
-    head = None if parent is None else parent.snapshot_id
     updates = (AddSnapshot(snapshot), SetSnapshotRef(MAIN, SnapshotRef(snapshot_id=snapshot_id)))
     if replacement is None:
         w.catalog.commit_table(now, (*same_uuid(now), AssertRefSnapshotId(MAIN, head)), updates)

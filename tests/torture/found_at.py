@@ -19,4 +19,7 @@ SEEDS: dict[str, int] = {
     "9b publishing under the staging key": 599,
     "9c an append to another branch": 262,
     "10a two imports at once": 21,
+    "12a a removal under the adder's id": 1290,
+    "12b a removal that is not entered": 1290,
+    "12c a delete that adds a file": 1723,
 }

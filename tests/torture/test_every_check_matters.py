@@ -56,9 +56,6 @@ HELD = {
     "expire_snapshots:ExpireSnapshots.decided:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
     "history:History._readable_snapshots:0": "commit/test_replaced_tables.py",
     "history:History.snapshots:0": SCENARIOS,
-    "history:_forbid_untold_removals:0": (
-        "commit/test_conflicts.py::test_a_conflict_is_found_however_the_other_commit_enters_its_removals"
-    ),
     "imported_again:no_file_added_meanwhile:0": SCENARIOS,
     "manifest_filter:DataRemoval.goes:0": SCENARIOS,
     "manifest_filter:DataRemoval.forbid_unread_entries:0": "commit/test_java_files.py",

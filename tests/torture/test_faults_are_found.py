@@ -175,6 +175,21 @@ FAULTS: dict[str, Fault] = {
         "a_zombies_lease_outlives_its_retry",
         lambda s: s.zombies,
     ),
+    "12a a removal under the adder's id": Fault(
+        {"commit.protocol.removed_entries:removed_entries": was.under_its_own_id},
+        "an_update_meets_a_removal_under_the_adders_id",
+        lambda s: s.foreign,
+    ),
+    "12b a removal that is not entered": Fault(
+        {"commit.protocol.removed_entries:removed_entries": was.entered},
+        "an_update_meets_a_removal_that_is_not_entered",
+        lambda s: s.foreign,
+    ),
+    "12c a delete that adds a file": Fault(
+        {"commit.protocol.history:operation_of": was.as_it_says},
+        "a_delete_meets_a_delete_that_adds_a_file",
+        lambda s: s.foreign and s.version == 2,
+    ),
 }
 """By number in the list of faults that the torture was widened for. The eleventh, secrets in errors and reports, is of another
 kind."""

@@ -18,7 +18,7 @@ from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.predicates import eq
 from iceberg_ops.table.table import Table
-from tests.torture import evolution, foreign, imports, maintenance, naming, refs, replacement, statements
+from tests.torture import evolution, foreign, foreign_removals, imports, maintenance, naming, refs, replacement, statements
 from tests.torture.drawing import THEMES
 from tests.torture.faults import some_exception
 from tests.torture.making import held, new_data, new_keys, some_rows
@@ -219,6 +219,7 @@ KINDS: dict[str, tuple[float, Work]] = {
     **refs.KINDS,
     **evolution.KINDS,
     **foreign.KINDS,
+    **foreign_removals.KINDS,
     **imports.KINDS,
     **naming.KINDS,
     **replacement.KINDS,
@@ -228,7 +229,7 @@ BRANCHES = (MAIN, MAIN, MAIN, "audit", "made on the fly")
 NEEDS: dict[str, Callable[[World], bool]] = {
     **dict.fromkeys(evolution.OF_SPECS, lambda world: world.shape.evolves),
     **dict.fromkeys(evolution.OF_COLUMNS, lambda world: world.shape.columns_come_back),
-    **dict.fromkeys(foreign.KINDS, lambda world: world.shape.foreign),
+    **dict.fromkeys((*foreign.KINDS, *foreign_removals.KINDS), lambda world: world.shape.foreign),
     **dict.fromkeys(imports.KINDS, lambda world: world.shape.imports),
     **dict.fromkeys(naming.KINDS, lambda world: world.shape.tables > 1),
     **dict.fromkeys(replacement.KINDS, lambda world: world.shape.replaced),

@@ -20,6 +20,7 @@ from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.protocol.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.protocol.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.protocol.operation import StagedCommit, ref_as_seen, staged_updates, still_there
+from iceberg_ops.commit.protocol.removed_entries import listed, removed_entries
 from iceberg_ops.commit.protocol.run_keys import (
     FIRST_SOURCE,
     PUBLISHED_WAP_ID,
@@ -84,8 +85,8 @@ class CherryPick(SnapshotOperationFields):
             properties[REPLACE_PARTITIONS] = "true"
         changes = Changes(
             operation=SnapshotOperation(picked.operation or "append"),
-            data=tuple(NewFile(f) for f in _data_of(table, picked, EntryStatus.ADDED)),
-            removals=Removals(files=tuple(_data_of(table, picked, EntryStatus.DELETED)), must_exist=True, every_entry=True),
+            data=tuple(NewFile(f) for f in _added_by(table, picked)),
+            removals=Removals(files=_removed_by(table, picked), must_exist=True, every_entry=True),
             properties=properties,
         )
         staged = prepared.stage(table, self.target, changes)
@@ -163,7 +164,7 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
     as well. Manifests that these inherited are not read: a file in one of them is there twice already."""
     same = [s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s)]
     known = set[str].intersection(*(_had_before(table, s) for s in same))
-    added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
+    added = {f: s.snapshot_id for s in same for f in _added_by(table, s)}
     pruning, identity, specs = PartitionPruning(table.metadata, added), identity_under(table.io), {f.spec_id for f in added}
     wanted = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
     for manifest in manifests_of(table, base_of(table.metadata, branch)) if wanted else ():
@@ -218,7 +219,7 @@ def no_former_columns(table: Table, picked: Snapshot) -> None:
         return
     why = of_another_type(metadata, written)
     if why is None:
-        added = _data_of(table, picked, EntryStatus.ADDED)
+        added = _added_by(table, picked)
         why = without_required(metadata, written, lambda i: any(may_be_null(f, i) for f in added)) if added else None
     if why is not None:
         raise NotPublishableError(
@@ -229,7 +230,7 @@ def no_former_columns(table: Table, picked: Snapshot) -> None:
 
 def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:
     """Prevents a picked partition overwrite from losing rows that were added to its partitions since its parent."""
-    partitions = {partition_key(f.spec_id, f.partition) for f in _data_of(table, picked, EntryStatus.ADDED)}
+    partitions = {partition_key(f.spec_id, f.partition) for f in _added_by(table, picked)}
     history = History(table, branch, picked.parent_snapshot_id, callers=table.metadata)
     for snapshot, entry in history.added_data(ADDS_DATA, lambda m: True):
         f = entry.data_file
@@ -253,10 +254,18 @@ def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
     return {m.manifest_path for m in manifests_of(table, snapshot) if m.added_snapshot_id not in (None, mine)}
 
 
-def _data_of(table: Table, snapshot: Snapshot, status: EntryStatus) -> list[DataFile]:
+def _added_by(table: Table, snapshot: Snapshot) -> list[DataFile]:
+    """Data files that the snapshot added."""
     found: list[DataFile] = []
     for manifest in manifests_of(table, snapshot):
         if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id:
             entries = entries_of(table, manifest)
-            found += [e.data_file for e in entries if e.status is status and e.is_change_of(snapshot.snapshot_id)]
+            found += [e.data_file for e in entries if e.status is EntryStatus.ADDED and e.snapshot_id == snapshot.snapshot_id]
     return found
+
+
+def _removed_by(table: Table, snapshot: Snapshot) -> tuple[DataFile, ...]:
+    """Data files that the snapshot removed. If its parent has expired, those that it entered."""
+    parent, after = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0), listed(table, snapshot)
+    before = listed(table, parent) if parent is not None else None
+    return tuple(e.data_file for e in removed_entries(table, snapshot, before, after))

@@ -3,6 +3,9 @@
 For each snapshot only the manifests that it wrote itself are read. The walk goes from the branch's head back to the starting
 snapshot. If it does not get there (expired, or rolled back past it), the commits in between are not known, and the call raises
 ValidationError (Java: "Cannot determine history").
+
+What another engine says of its commit counts as far as its manifests agree: an operation, and which files were removed
+(``removed_entries``). iceberg-go calls a copy-on-write delete ``delete``, although it adds files.
 """
 
 from __future__ import annotations
@@ -10,15 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.commit.protocol.removed_entries import Listed, has, listed, removed_entries
 from iceberg_ops.errors import FormerTypesError, IcebergOpsError, ValidationError
 from iceberg_ops.io.locations import Identity, identity_under
-from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.manifests import entries_of
 from iceberg_ops.table.table import Table
 
 ADDS_DATA = frozenset({SnapshotOperation.APPEND.value, SnapshotOperation.OVERWRITE.value})
@@ -36,11 +38,15 @@ ManifestTest = Callable[[ManifestFile], bool]
 Change = tuple[Snapshot, ManifestEntry]
 
 
-def operation_of(snapshot: Snapshot) -> str:
-    """The operation of the snapshot, if the spec knows it. A snapshot without an operation, or with an unknown one, counts as an
-    overwrite."""
-    operation = snapshot.operation
-    return operation if operation in ANY_OPERATION else SnapshotOperation.OVERWRITE.value
+def operation_of(snapshot: Snapshot, wrote: Sequence[ManifestFile] = ()) -> str:
+    """The operation of the snapshot, which ``wrote`` these manifests. It counts as an overwrite if it has no operation or an
+    unknown one, or if it did more than it says: an append that removes files or adds deletes, or a delete that adds data files."""
+    said, more = snapshot.operation, False
+    if said == SnapshotOperation.APPEND.value:
+        more = any(has(m, EntryStatus.DELETED if m.content is ManifestContent.DATA else EntryStatus.ADDED) for m in wrote)
+    elif said == SnapshotOperation.DELETE.value:
+        more = any(m.content is ManifestContent.DATA and has(m, EntryStatus.ADDED) for m in wrote)
+    return said if said in ANY_OPERATION and not more else SnapshotOperation.OVERWRITE.value
 
 
 def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
@@ -68,6 +74,7 @@ class History:
         self._branch = branch
         self._starting_snapshot_id = starting_snapshot_id
         self._validated_id = validated_id
+        self._known: dict[int, Listed] = {}
 
     @property
     def identity(self) -> Identity:
@@ -129,64 +136,51 @@ class History:
 
     def added_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
         """Data files added by the window's snapshots of these operations."""
-        return self._changes(operations, ManifestContent.DATA, EntryStatus.ADDED, may_match)
+        return self._added(operations, ManifestContent.DATA, may_match)
 
     def removed_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
-        """Data files removed by the window's snapshots of these operations. Raises ValidationError where one of them says that it
-        removed more than its manifests show."""
-        return self._changes(operations, ManifestContent.DATA, EntryStatus.DELETED, may_match)
+        """Data files removed by the window's snapshots of these operations."""
+        for snapshot in self._of(operations):
+            parent = self._table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0)
+            before = Listed() if parent is None else self._listed(parent)
+            for entry in removed_entries(self._table, snapshot, before, self._listed(snapshot), may_match):
+                yield snapshot, entry
 
     def added_deletes(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
         """Delete files and deletion vectors added by the window's snapshots of these operations."""
-        return self._changes(operations, ManifestContent.DELETES, EntryStatus.ADDED, may_match)
+        return self._added(operations, ManifestContent.DELETES, may_match)
+
+    def operation_of(self, snapshot: Snapshot) -> str:
+        """The operation that a snapshot of the window counts as."""
+        return operation_of(snapshot, self._listed(snapshot).wrote)
 
     def removal_of(self, location: str) -> Change | None:
         """The last removal of a data or delete file in the window; in a long window only the newest snapshots are searched. Raises
         ValidationError if the history is not known."""
         wanted = self._identity(location)
         for snapshot in reversed(self.snapshots[-MOST_SEARCHED:]):
-            for manifest in manifests_of(self._table, snapshot):
-                if manifest.added_snapshot_id != snapshot.snapshot_id or not _has(manifest, EntryStatus.DELETED):
-                    continue
-                for entry in entries_of(self._table, manifest):
+            for manifest in self._listed(snapshot).wrote:
+                for entry in entries_of(self._table, manifest) if has(manifest, EntryStatus.DELETED) else ():
                     if entry.status is EntryStatus.DELETED and self._identity(entry.data_file.file_path) == wanted:
                         return snapshot, entry
         return None
 
-    def _changes(
-        self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
-    ) -> Iterator[Change]:
-        for snapshot in self._readable_snapshots:
-            if operation_of(snapshot) not in operations:
-                continue
-            manifests = manifests_of(self._table, snapshot)
-            own = [m for m in manifests if m.content is content and m.added_snapshot_id == snapshot.snapshot_id]
-            if status is EntryStatus.DELETED:
-                _forbid_untold_removals(snapshot, own)
-            for manifest in own:
-                if _has(manifest, status) and may_match(manifest):
+    def _of(self, operations: frozenset[str]) -> Iterator[Snapshot]:
+        return (s for s in self._readable_snapshots if operations == ANY_OPERATION or self.operation_of(s) in operations)
+
+    def _listed(self, snapshot: Snapshot) -> Listed:
+        """The snapshot's manifest list, read once. Only what the snapshot wrote is kept."""
+        if (known := self._known.get(snapshot.snapshot_id)) is None:
+            known = self._known[snapshot.snapshot_id] = listed(self._table, snapshot)
+        return known
+
+    def _added(self, operations: frozenset[str], content: ManifestContent, may_match: ManifestTest) -> Iterator[Change]:
+        for snapshot in self._of(operations):
+            for manifest in self._listed(snapshot).wrote:
+                if manifest.content is content and has(manifest, EntryStatus.ADDED) and may_match(manifest):
                     for entry in entries_of(self._table, manifest):
-                        if entry.status is status and entry.is_change_of(snapshot.snapshot_id):
+                        if entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
                             yield snapshot, entry
-
-
-def _has(manifest: ManifestFile, status: EntryStatus) -> bool:
-    count = manifest.added_files_count if status is EntryStatus.ADDED else manifest.deleted_files_count
-    return count is None or count > 0
-
-
-def _forbid_untold_removals(snapshot: Snapshot, own: Sequence[ManifestFile]) -> None:
-    """Prevents overlooking what an engine removed that leaves removed files out of its manifests, against the spec. Raises
-    ValidationError. ``own``: the manifests of data that the snapshot wrote."""
-    told = [manifest.deleted_files_count for manifest in own]
-    said = count_of(snapshot.summary.get(summary_keys.DELETED_DATA_FILES)) or 0
-    if None not in told and said > (found := sum(count or 0 for count in told)):
-        raise ValidationError(
-            f"Cannot determine which data files snapshot {snapshot.snapshot_id} ({snapshot.operation}) removed: its summary says "
-            f"that there are {said}, and its manifests show {found}",
-            snapshot_id=snapshot.snapshot_id,
-            operation=snapshot.operation,
-        )
 
 
 def naming_the_remover(error: ValidationError, history: History) -> ValidationError:

@@ -25,7 +25,6 @@ from iceberg_ops.commit.protocol.history import (
     ManifestTest,
     base_of,
     conflict,
-    operation_of,
 )
 from iceberg_ops.commit.validation.promoted_keys import unreached_keys, why_unreached
 from iceberg_ops.errors import BadInputError, PartialMatchError, ValidationError
@@ -319,7 +318,7 @@ def _relevant_deletes(
     others: list[tuple[Snapshot, DataFile, int]] = []
     for snapshot, entry in history.added_deletes(ANY_OPERATION, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
         f = entry.data_file
-        if operation_of(snapshot) not in ADDS_DELETES and not _may_convert(snapshot):
+        if history.operation_of(snapshot) not in ADDS_DELETES and not _may_convert(snapshot):
             continue
         if not counts(f):
             continue

@@ -1,0 +1,129 @@
+"""A writer of another engine that deletes rows by copying: it removes a data file, and adds one with the rows that stay.
+
+It is correct: the swap succeeds only on the head that it read. But it does not enter the removed file as the spec asks for: under
+the snapshot that had added the file, as pyiceberg up to 0.11 does, or not at all. It may also call a snapshot that adds a file
+``delete``, as iceberg-go does, and count in its summary every file of the table as deleted, as pyiceberg 0.6 to 0.8 does, or
+nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec import summary_keys
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestFile
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.manifests import ManifestWriter, entries_of, manifests_of
+from iceberg_ops.table.table import Table
+from tests.torture.acts import Act
+from tests.torture.foreign import MOST_SWAPS, new_id, swap_in
+from tests.torture.making import new_data
+from tests.torture.rows import minus
+from tests.torture.statements import Found, Pick, find
+from tests.torture.stepping import Writer
+from tests.torture.watched import MAIN
+from tests.torture.world import World
+
+UNDER_THE_ADDER, LEFT_OUT, AS_THE_SPEC_SAYS = "under the adder", "left out", "as the spec says"
+REMOVED_FILES = (UNDER_THE_ADDER, LEFT_OUT, AS_THE_SPEC_SAYS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Habits:
+    """How the other engine tells what it does: the DELETED entry of the removed file, the name of the operation, and the number of
+    deleted files in the summary (None: it is missing)."""
+
+    removed: str
+    operation: str = "overwrite"
+    counts: Callable[[int], int] | None = None
+
+
+def foreign_delete(world: World, w: Writer, *, habits: Habits | None = None, pick: Pick | None = None) -> None:
+    """``pick`` one file."""
+    w.branch = MAIN
+    told = habits or Habits(
+        removed=world.random.choice(REMOVED_FILES),
+        operation=world.random.choice(["overwrite", "delete"]),
+        counts=world.random.choice([None, lambda _: 1, lambda every: every]),
+    )
+
+    def work() -> None:
+        for attempt in range(MOST_SWAPS):
+            found = find(world, w, pick or partial(one_without_deletes, world))
+            if found is None:
+                return
+            w.effect = partial(minus, gone=found.rows)
+            try:
+                _swap(world, w, found, told, attempt)
+            except CommitFailedError:
+                continue
+            except IcebergOpsError as e:
+                raise CommitStateUnknownError(f"{e}") from e
+            return
+
+    world.attempt(w, Act("foreign"), work)
+
+
+def one_without_deletes(world: World, tasks: list[FileScanTask]) -> list[FileScanTask]:
+    """It does not remove the deletes of the file that it removes."""
+    known = [task for task in tasks if not task.deletes]
+    return [world.random.choice(known)] if known else []
+
+
+def _swap(world: World, w: Writer, found: Found, told: Habits, attempt: int) -> None:
+    table, (gone,) = found.table, found.files
+    w.committing_since = w.committing_since or w.started
+    snapshot_id = new_id()
+    added = new_data(world, table, found.kept) if found.kept else ()
+    manifests = [*_written(table, snapshot_id, added), *_without(table, found.head, snapshot_id, gone.file_path, told.removed)]
+    summary = {"operation": told.operation, "engine-name": "other"}
+    if told.counts is not None:
+        every = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in _of_data(table, found.head))
+        summary[summary_keys.DELETED_DATA_FILES] = str(told.counts(every))
+    swap_in(w, table, snapshot_id, manifests, summary, attempt)
+
+
+def _written(table: Table, snapshot_id: int, added: Sequence[DataFile]) -> list[ManifestFile]:
+    found: list[ManifestFile] = []
+    for spec_id in sorted({f.spec_id for f in added}):
+        writer = _writer(table, snapshot_id, spec_id)
+        for f in added:
+            if f.spec_id == spec_id:
+                writer.add(f)
+        found += writer.close()
+    return found
+
+
+def _without(table: Table, head: Snapshot, snapshot_id: int, path: str, removed: str) -> list[ManifestFile]:
+    """The manifests of ``head``; those that hold the file are written again, with its entry as the engine enters it."""
+    found: list[ManifestFile] = []
+    for manifest in manifests_of(table, head):
+        entries = entries_of(table, manifest, live_only=True) if manifest.content is ManifestContent.DATA else []
+        if all(e.data_file.file_path != path for e in entries):
+            found.append(manifest)
+            continue
+        writer = _writer(table, snapshot_id, manifest.partition_spec_id)
+        for entry in entries:
+            if entry.data_file.file_path != path:
+                writer.existing(entry)
+            elif removed == UNDER_THE_ADDER:
+                writer.copy(replace(entry, status=EntryStatus.DELETED))
+            elif removed == AS_THE_SPEC_SAYS:
+                writer.deleted(entry)
+        found += writer.close()
+    return found
+
+
+def _writer(table: Table, snapshot_id: int, spec_id: int) -> ManifestWriter:
+    return ManifestWriter(table.metadata, table.io, spec_id=spec_id, content=ManifestContent.DATA, snapshot_id=snapshot_id)
+
+
+def _of_data(table: Table, head: Snapshot) -> list[ManifestFile]:
+    return [m for m in manifests_of(table, head) if m.content is ManifestContent.DATA]
+
+
+KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {"foreign delete": (4, foreign_delete)}
