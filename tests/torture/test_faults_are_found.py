@@ -186,7 +186,7 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.foreign,
     ),
     "12c a delete that adds a file": Fault(
-        {"commit.protocol.history:operation_of": was.as_it_says},
+        {"commit.protocol.history:History._adds_data": was.no_data},
         "a_delete_meets_a_delete_that_adds_a_file",
         lambda s: s.foreign and s.version == 2,
     ),

@@ -4,8 +4,8 @@ For each snapshot only the manifests that it wrote itself are read. The walk goe
 snapshot. If it does not get there (expired, or rolled back past it), the commits in between are not known, and the call raises
 ValidationError (Java: "Cannot determine history").
 
-What another engine says of its commit counts as far as its manifests agree: an operation, and which files were removed
-(``removed_entries``). iceberg-go calls a copy-on-write delete ``delete``, although it adds files.
+Another engine's manifests decide what it did, not what it says: which files were removed (``removed_entries``), and whether a
+``delete`` is one. iceberg-go gives that name to a copy-on-write delete, which adds files.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from iceberg_ops.commit.protocol.removed_entries import Listed, has, listed, removed_entries
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import FormerTypesError, IcebergOpsError, ValidationError
 from iceberg_ops.io.locations import Identity, identity_under
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
@@ -31,6 +33,9 @@ REMOVES_ROWS = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.D
 REPLACES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value})
 ANY_OPERATION = frozenset(SnapshotOperation(o).value for o in SnapshotOperation)
 
+_NO_APPEND = (summary_keys.DELETED_DATA_FILES, summary_keys.ADDED_DELETE_FILES)
+"""What the summary of an append does not count."""
+
 MOST_SEARCHED = 1000
 """The most snapshots that are read to find the commit that removed a file."""
 
@@ -38,15 +43,13 @@ ManifestTest = Callable[[ManifestFile], bool]
 Change = tuple[Snapshot, ManifestEntry]
 
 
-def operation_of(snapshot: Snapshot, wrote: Sequence[ManifestFile] = ()) -> str:
-    """The operation of the snapshot, which ``wrote`` these manifests. It counts as an overwrite if it has no operation or an
-    unknown one, or if it did more than it says: an append that removes files or adds deletes, or a delete that adds data files."""
-    said, more = snapshot.operation, False
+def operation_of(snapshot: Snapshot) -> str:
+    """The operation of the snapshot, if the spec knows it. A snapshot counts as an overwrite if it has no operation or an unknown
+    one, or if it is an append whose summary counts removed files or added deletes."""
+    said, overwrite = snapshot.operation, SnapshotOperation.OVERWRITE.value
     if said == SnapshotOperation.APPEND.value:
-        more = any(has(m, EntryStatus.DELETED if m.content is ManifestContent.DATA else EntryStatus.ADDED) for m in wrote)
-    elif said == SnapshotOperation.DELETE.value:
-        more = any(m.content is ManifestContent.DATA and has(m, EntryStatus.ADDED) for m in wrote)
-    return said if said in ANY_OPERATION and not more else SnapshotOperation.OVERWRITE.value
+        return overwrite if any(count_of(snapshot.summary.get(key)) for key in _NO_APPEND) else said
+    return said if said in ANY_OPERATION else overwrite
 
 
 def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
@@ -151,8 +154,15 @@ class History:
         return self._added(operations, ManifestContent.DELETES, may_match)
 
     def operation_of(self, snapshot: Snapshot) -> str:
-        """The operation that a snapshot of the window counts as."""
-        return operation_of(snapshot, self._listed(snapshot).wrote)
+        """The operation that a snapshot of the window counts as: a delete that also adds data files is an overwrite. Only lists of
+        deletes are read for it."""
+        said = operation_of(snapshot)
+        if said == SnapshotOperation.DELETE.value and self._adds_data(snapshot):
+            return SnapshotOperation.OVERWRITE.value
+        return said
+
+    def _adds_data(self, snapshot: Snapshot) -> bool:
+        return any(m.content is ManifestContent.DATA and has(m, EntryStatus.ADDED) for m in self._listed(snapshot).wrote)
 
     def removal_of(self, location: str) -> Change | None:
         """The last removal of a data or delete file in the window; in a long window only the newest snapshots are searched. Raises
