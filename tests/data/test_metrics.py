@@ -6,8 +6,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError
@@ -128,6 +131,24 @@ def test_text_too_long_for_statistics_is_bounded_with_all_that_is_beside_it(shap
         writer.write(batch_of(context.file_schema, [(None if value is None else wrap(value),)]))
     (file,) = writer.close()
     assert bounds(type_, file, 5) == (min(values), max(values))
+
+
+@pytest.mark.parametrize("type_", [STRING, BINARY])
+def test_values_of_a_dictionary_that_no_row_has_are_not_written(type_: IcebergType) -> None:
+    """Rows that a delete or another partition has taken leave their values in a batch's dictionary. Arrow takes them for bounds if
+    a row is NULL."""
+    values = ["a", "m", "z"] if type_ == STRING else [b"a", b"m", b"z"]
+    schema, io = Schema.of(NestedField(1, "v", type_)), new_io()
+    texts = pa.array(values, arrow_type(type_))
+    writer = PartitionedWriter(write_context(schema, properties={"write.metadata.metrics.default": "full"}), io, operation_id="op")
+    for used in ([1, None, 2, 1], [1, 2, 2, 1], [None, None, None, None]):
+        batch = pa.DictionaryArray.from_arrays(pa.array(used, pa.int32()), texts)
+        writer.write(pa.RecordBatch.from_arrays([batch], ["v"]))
+    (file,) = writer.close()
+    assert bounds(type_, file) == (values[1], values[2])
+    stored = pq.read_table(pa.BufferReader(io.read(file.file_path)), read_dictionary=["v"]).column("v")
+    assert [sorted(chunk.dictionary.to_pylist()) for chunk in stored.chunks] == [values[1:]]
+    assert stored.to_pylist() == [values[n] if n else None for n in (1, 0, 2, 1, 1, 2, 2, 1, 0, 0, 0, 0)]
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:

@@ -24,10 +24,21 @@ from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.transform_functions import apply
-from iceberg_ops.spec.types import DecimalType, IcebergType, ListType, MapType, NestedField, StructType, child_fields
+from iceberg_ops.spec.types import (
+    BINARY,
+    STRING,
+    DecimalType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    child_fields,
+)
 from iceberg_ops.spec.values import from_bytes
 
 Row = tuple[Any, ...]
+_READ_AS_DICTIONARY = {"PLAIN", "RLE", "RLE_DICTIONARY"}
 
 
 def rows_of_file(file: DataFile, schema: Schema, io: FileIO) -> list[Row]:
@@ -60,6 +71,7 @@ def contradictions(
     found += _ids(pq.read_schema(bytes_io.BytesIO(data)), schema.struct)
     found += _partition(file, rows, schema, spec)
     found += _order(file, rows, schema, order)
+    found += _dictionaries(data, footer, schema)
     found += _sizes(file, footer, schema, metrics)
     for f, path in _plain_leaves(schema.struct, ()):
         found += _column(file, f, [_reach(row, path) for row in rows], metrics)
@@ -102,6 +114,22 @@ def _offsets(file: DataFile, footer: pq.FileMetaData) -> Iterator[str]:
         starts.append(min(places))
     if list(file.split_offsets or ()) != starts or starts != sorted(set(starts)):
         yield f"split_offsets {file.split_offsets}, not {starts}"
+
+
+def _dictionaries(data: bytes, footer: pq.FileMetaData, schema: Schema) -> Iterator[str]:
+    """A value that no row has is one that was deleted, or another partition's."""
+    groups_of = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    encodings: dict[str, set[str]] = {}
+    for chunk in (group.column(c) for group in groups_of for c in range(group.num_columns)):
+        encodings.setdefault(chunk.path_in_schema, set()).update(chunk.encodings)
+    text = [f.name for f in schema.fields if f.type in (STRING, BINARY) and encodings[f.name] <= _READ_AS_DICTIONARY]
+    with pq.ParquetFile(bytes_io.BytesIO(data), read_dictionary=text) as opened:
+        groups = [opened.read_row_group(g, use_threads=False) for g in range(opened.num_row_groups)]
+    for name in text:
+        chunks = [chunk for group in groups for chunk in group.column(name).chunks]
+        stored = {value for chunk in chunks for value in chunk.dictionary.to_pylist()}
+        if unused := stored - {value for chunk in chunks for value in chunk.to_pylist()}:
+            yield f"the dictionary of {name} has {unused}, which no row has"
 
 
 def _reach(row: Row, path: Sequence[int]) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -185,14 +186,29 @@ def _options(context: WriteContext, hints: EncodingHints | None, rows: pa.Table)
 
 
 def _compact_dictionaries(table: pa.Table) -> pa.Table:
-    """One dictionary per column, and only if it has fewer values than the column has rows: Arrow writes unused values too."""
+    """One dictionary per column, of the values that its rows have, and only if these are fewer than the rows. Arrow writes unused
+    values too, and may take one for a bound: a deleted text would remain in the new file and in its manifest."""
     if not any(pa.types.is_dictionary(f.type) for f in table.schema):
         return table
     table = table.unify_dictionaries()
     for i, f in enumerate(table.schema):
-        if pa.types.is_dictionary(f.type) and _is_large(table.column(i)):
-            table = table.set_column(i, f.with_type(f.type.value_type), table.column(i).cast(f.type.value_type))
+        if pa.types.is_dictionary(f.type):
+            column = _with_used_values(table.column(i))
+            plain = f.type.value_type if _is_large(column) else f.type
+            table = table.set_column(i, f.with_type(plain), column if plain == f.type else column.cast(plain))
     return table
+
+
+def _with_used_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with a dictionary of the values that rows have. All chunks have one dictionary."""
+    values = column.chunk(0).dictionary
+    is_used = np.zeros(len(values), bool)
+    for chunk in column.chunks:
+        is_used[chunk.indices.drop_null()] = True
+    if is_used.all():
+        return column
+    places, used = pa.array(np.cumsum(is_used) - is_used, column.type.index_type), values.filter(pa.array(is_used))
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(places.take(chunk.indices), used) for chunk in column.chunks])
 
 
 def _is_large(column: pa.ChunkedArray) -> bool:
