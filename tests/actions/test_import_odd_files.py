@@ -25,13 +25,16 @@ from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import (
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     LONG,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NS,
+    TIMESTAMPTZ,
     DecimalType,
     IcebergType,
+    ListType,
     NestedField,
     StructType,
 )
@@ -228,3 +231,47 @@ def test_a_column_that_can_not_be_taken_in_is_named_with_its_file(tmp_path: Path
     if error is SchemaError:
         with pytest.raises(error, match=r"file .*/in/a\.parquet: column '?id"):
             shape_of_folder(place.catalog.io, str(folder), 2)
+
+
+NOTED = pa.array([1, 1, 2], pa.int8())
+STAMPS = pa.array([0, 0, None], pa.timestamp("ms"))
+
+
+@pytest.mark.parametrize(
+    ("type_", "array", "what"),
+    [
+        (INT, pa.array([1, 255, None], pa.uint8()), "unsigned numbers"),
+        (LONG, pa.array([1, 2**32 - 1, None], pa.uint32()), "unsigned numbers"),
+        (ListType(NestedField(3, "element", INT)), pa.array([[1], [], None], pa.list_(pa.uint16())), "unsigned numbers"),
+        (FLOAT, pa.array([1.5, 2, None], pa.float32()).cast(pa.float16()), "numbers of 16 bits"),
+        (LONG, NOTED, "numbers noted as 8 bits wide, in a column of type long"),
+        (TIMESTAMP, STAMPS, "timestamps in milliseconds in a dictionary"),
+        (TIMESTAMPTZ, STAMPS.cast(pa.timestamp("ms", "UTC")), "timestamps in milliseconds in a dictionary"),
+    ],
+)
+def test_forms_that_iceberg_java_misreads_are_refused(place: Place, type_: IcebergType, array: pa.Array, what: str) -> None:
+    place.files.mkdir()
+    pq.write_table(pa.table({"id": pa.array([1, 2, 3]), "x": array}), place.files / "a.parquet")
+    place.create(columns(("x", type_)))
+    with pytest.raises(SchemaError, match=rf"a\.parquet: column 'x(\.element)?' holds {what}: Iceberg Java, .* with append"):
+        place.add()
+
+
+@pytest.mark.parametrize(
+    ("type_", "array", "dictionary"),
+    [
+        (INT, NOTED, True),
+        (TIMESTAMP, STAMPS, False),
+        (ListType(NestedField(3, "element", TIMESTAMP)), pa.array([[0], [], None], pa.list_(pa.timestamp("ms"))), True),
+        (StructType((NestedField(3, "n", LONG),)), pa.array([{"n": 1}, None, {"n": 2}], pa.struct({"n": pa.int8()})), True),
+        (LONG, NOTED.cast(pa.int32()), True),
+    ],
+)
+def test_the_same_values_are_taken_in_a_form_that_iceberg_java_reads(
+    place: Place, type_: IcebergType, array: pa.Array, dictionary: bool
+) -> None:
+    place.files.mkdir()
+    pq.write_table(pa.table({"id": pa.array([1, 2, 3]), "x": array}), place.files / "a.parquet", use_dictionary=dictionary)
+    place.create(columns(("x", type_)))
+    place.add()
+    assert [row["x"] for row in place.rows()] == array.to_pylist()

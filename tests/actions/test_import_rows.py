@@ -192,7 +192,7 @@ def test_a_required_field_may_be_missing_where_its_optional_struct_is_null(place
     ],
 )
 def test_a_time_beyond_the_columns_range_is_refused(place: Place, type_: IcebergType, array: pa.Array, statistics: bool) -> None:
-    put(place, "a.parquet", pa.table({"id": [1], "x": array}), write_statistics=statistics)
+    put(place, "a.parquet", pa.table({"id": [1], "x": array}), write_statistics=statistics, use_dictionary=False)
     place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", type_)), UNPARTITIONED, **{"format-version": "3"})
     with pytest.raises(DataError, match=r"a\.parquet: column (x|t|element): a value stored as .* is outside timestamp"):
         place.add()
@@ -224,7 +224,7 @@ def test_dates_of_the_calendar_of_an_old_spark_are_refused(
     for name, day in DAYS.items():
         array = array_of_day(day)
         table = pa.table({"id": range(len(array)), "x": array}).replace_schema_metadata(notes)
-        put(place, f"{day}.parquet", table, write_statistics=statistics)
+        put(place, f"{day}.parquet", table, write_statistics=statistics, use_dictionary=False)
         if name == "first Gregorian":
             place.add()
         else:
@@ -292,7 +292,7 @@ def test_old_timestamps_of_hive_are_of_its_calendar_as_int96_only(place: Place, 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_milliseconds_and_days_in_range_are_read_as_microseconds(place: Place, statistics: bool) -> None:
     times = pa.table({"id": [1, 2], "x": pa.array([1, None], pa.timestamp("ms"))})
-    put(place, "a.parquet", times, write_statistics=statistics)
+    put(place, "a.parquet", times, write_statistics=statistics, use_dictionary=False)
     put(place, "b.parquet", pa.table({"id": [3], "x": pa.array([1], pa.int32()).view(pa.date32())}), write_statistics=statistics)
     place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", TIMESTAMP)), UNPARTITIONED, **{"format-version": "3"})
     place.add()

@@ -23,6 +23,7 @@ from iceberg_ops.data.formats.footer_statistics import TrustedStatistics, holds_
 from iceberg_ops.data.formats.metrics import BoundsOf, Observer, enclosing, file_metrics, value_of
 from iceberg_ops.data.formats.parquet_encryption import has_encrypted_columns
 from iceberg_ops.data.formats.parquet_reader import group_offset
+from iceberg_ops.data.sources.imported_forms import misread_form
 from iceberg_ops.data.sources.imported_rows import Footer, check_rows
 from iceberg_ops.errors import CorruptTableError, DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
@@ -116,7 +117,7 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
     footer, arrow = footer_of(io, location)
     try:
         columns = ColumnIds(target.mapping, target.schema).columns(arrow)
-        of_table = _Columns(location, target, _int96_leaves(footer), has_ids(arrow))
+        of_table = _Columns(location, target, footer, _int96_leaves(footer), has_ids(arrow))
         stored = Schema(StructType(of_table.of_level(columns, None, target.mapping)), target.schema.schema_id)
         bounds = _bounds_of(location, columns, footer.created_by)
     except (CorruptTableError, UnicodeDecodeError) as e:
@@ -169,6 +170,7 @@ class _Columns:
 
     location: str
     target: ImportTarget
+    footer: pq.FileMetaData
     instants: frozenset[int]
     own_ids: bool
 
@@ -236,6 +238,8 @@ class _Columns:
             is_instant = wanted == TIMESTAMP and self.instants.issuperset(column.leaves)
             if wanted.is_nested or not (can_promote(found, wanted, self.target.format_version) or is_instant):
                 raise SchemaError(f"file {self.location}: column {name!r} is {found}, which does not fit the table's {wanted}")
+            if wanted != UNKNOWN:
+                self._check_form(column, field, name)
             return _IGNORED if wanted == UNKNOWN else wanted
         children = self.of_level(column.children, field.field_id, entry)
         if isinstance(wanted, StructType) and pa.types.is_struct(column.type):
@@ -245,6 +249,16 @@ class _Columns:
         if isinstance(wanted, MapType) and pa.types.is_map(column.type):
             return MapType(children[0], children[1])
         raise SchemaError(f"file {self.location}: column {name!r} is {column.type}, which does not fit the table's {wanted}")
+
+    def _check_form(self, column: FileColumn, field: NestedField, name: str) -> None:
+        """Prevents a table that other engines cannot read, or read with other values."""
+        is_inside = self.target.schema.parents[field.field_id] is not None
+        for leaf in column.leaves:
+            if (form := misread_form(self.footer, leaf, field.type, is_inside=is_inside)) is not None:
+                raise SchemaError(
+                    f"file {self.location}: column {name!r} holds {form}: Iceberg Java, and Spark with it, fails on these or "
+                    "reads other values. Write the rows with append instead of importing the file"
+                )
 
 
 def _check_required(location: str, target: ImportTarget, stored: Schema) -> None:
