@@ -192,7 +192,7 @@ def _compact_dictionaries(table: pa.Table) -> pa.Table:
         return table
     table = table.unify_dictionaries()
     for i, f in enumerate(table.schema):
-        if pa.types.is_dictionary(f.type):
+        if pa.types.is_dictionary(f.type) and len(table):
             column = _with_used_values(table.column(i))
             plain = f.type.value_type if _is_large(column) else f.type
             table = table.set_column(i, f.with_type(plain), column if plain == f.type else column.cast(plain))
