@@ -184,9 +184,12 @@ class PointerCatalog(BaseCatalog):
         location = self._written(identifier, metadata, 0)
         try:
             self._insert(identifier, location, "creating", tried)
-        except (NotAppliedError, RefusedError):
+        except NotAppliedError:
             self._discard(location)
             raise
+        except RefusedError:
+            if self._discard_refused(identifier, location):
+                raise
         except AlreadyExistsError:
             if self._pointer_or_none(identifier) != location:
                 discard_refused_metadata(self.io, location)
@@ -213,9 +216,12 @@ class PointerCatalog(BaseCatalog):
         tried(location)
         try:
             self._swap(identifier, current_location, location)
-        except (NotAppliedError, RefusedError):
+        except NotAppliedError:
             self._discard(location)
             raise
+        except RefusedError:
+            if self._discard_refused(identifier, location):
+                raise
         except CommitFailedError:
             discard_refused_metadata(self.io, location)
             raise
@@ -239,6 +245,19 @@ class PointerCatalog(BaseCatalog):
             discard_refused_metadata(self.io, location)
         except Exception as e:  # noqa: BLE001 - the error before it is the one to see
             log.warning("%s is left to the orphan job: %s", location, e)
+
+    def _discard_refused(self, identifier: Identifier, location: str) -> bool:
+        """Delete the file of a refused change. False, and no file is deleted, if the pointer is at the file: a store that reports a
+        refusal, and made the change all the same, must not cost the table its metadata."""
+        try:
+            if self._current_location(identifier) == location:
+                log.warning("table %s is at %s, although that change was reported as refused", ".".join(identifier), location)
+                return False
+        except (IcebergOpsError, OSError) as e:
+            log.warning("%s is left to the orphan job, because the catalog cannot be asked: %s", location, e)
+            return True
+        self._discard(location)
+        return True
 
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
         name = ".".join(identifier)

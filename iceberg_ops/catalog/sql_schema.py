@@ -5,7 +5,9 @@ A database created by an older Java (V0) has no ``iceberg_type`` column; it is u
 
 from __future__ import annotations
 
+import os
 from typing import Any
+from weakref import WeakSet
 
 from sqlalchemy import URL, Column, Engine, MetaData, String, Table, create_engine, event, inspect
 from sqlalchemy.engine import make_url
@@ -47,6 +49,18 @@ NAMESPACE_PROPERTIES = Table(
 )
 
 
+_engines = WeakSet[Engine]()
+
+
+def _forget_connections() -> None:
+    for engine in _engines:
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_forget_connections)
+"""Prevents that two processes use one connection: each would read answers to the other's questions."""
+
+
 def open_engine(uri: str) -> Engine:
     """An engine in autocommit: every statement of this catalog is atomic by itself.
 
@@ -56,7 +70,8 @@ def open_engine(uri: str) -> Engine:
     """
     url = _parse(uri)
     if url.get_backend_name() != "sqlite":
-        return _create(url, pool_pre_ping=True)
+        _engines.add(engine := _create(url, pool_pre_ping=True))
+        return engine
     engine = _create(url, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
 
     @event.listens_for(engine, "connect")

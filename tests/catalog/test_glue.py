@@ -38,22 +38,30 @@ from tests.servers.proxy import Answer, Before, FaultProxy, LostAnswer, LostRequ
 SECRET = "glue-secret-of-the-test"
 
 
-@pytest.fixture
-def proxy(glue_endpoint: str) -> Iterator[FaultProxy]:
+def proxy_of(glue_endpoint: str) -> FaultProxy:
     address = urlsplit(glue_endpoint)
     assert address.hostname is not None
     assert address.port is not None
-    with FaultProxy((address.hostname, address.port)) as found:
+    return FaultProxy((address.hostname, address.port))
+
+
+def catalog_behind(proxy: FaultProxy, glue_endpoint: str, folder: Path) -> GlueCatalog:
+    """A catalog behind the proxy, with namespace ``ns``."""
+    glue(glue_endpoint, folder)
+    keys = {"glue.region": "us-east-1", "glue.access-key-id": "test", "glue.secret-access-key": SECRET}
+    client = Glue("glue", {"glue.endpoint": proxy.endpoint, **keys}, sleep=lambda _: None)
+    return GlueCatalog("glue", client, LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
+
+
+@pytest.fixture
+def proxy(glue_endpoint: str) -> Iterator[FaultProxy]:
+    with proxy_of(glue_endpoint) as found:
         yield found
 
 
 @pytest.fixture
 def catalog(glue_endpoint: str, proxy: FaultProxy, tmp_path: Path) -> GlueCatalog:
-    """A catalog behind the proxy, with namespace ``ns``."""
-    glue(glue_endpoint, tmp_path)
-    keys = {"glue.region": "us-east-1", "glue.access-key-id": "test", "glue.secret-access-key": SECRET}
-    client = Glue("glue", {"glue.endpoint": proxy.endpoint, **keys}, sleep=lambda _: None)
-    return GlueCatalog("glue", client, LocalFileIO(), warehouse=str(tmp_path / "warehouse"), sleep=lambda _: None)
+    return catalog_behind(proxy, glue_endpoint, tmp_path)
 
 
 def call(name: str) -> Any:

@@ -70,7 +70,7 @@ def test_a_key_is_taken_as_it_is_written(storage: Storage, key: str) -> None:
     assert not io.exists(location)
 
 
-@pytest.mark.parametrize("key", ["a//b", "/a", "a/./b", "a/../b", "a/", "new\nline", "bell\a"])
+@pytest.mark.parametrize("key", ["a//b", "/a", "a/./b", "a/../b", "a/", "new\nline", "bell\a", "half \ud800", "\uffff"])
 def test_a_key_that_the_client_takes_for_another_one_is_refused(storage: Storage, key: str) -> None:
     io, prefix = storage
     calls: list[Callable[[str], Any]] = [io.read, io.open_input, io.open_output, io.exists, io.length, io.delete]

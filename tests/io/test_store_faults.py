@@ -83,6 +83,7 @@ REFUSALS: dict[str, tuple[Answer, str]] = {
     "other region": (Answer(400, b"<Error><Code>AuthorizationHeaderMalformed</Code></Error>"), "in another region .*client.region"),
     "moved": (Answer(301, b"<Error><Code>PermanentRedirect</Code></Error>"), "in another region .*client.region"),
     "no bucket": (Answer(404, b"<Error><Code>NoSuchBucket</Code></Error>"), "there is no such bucket"),
+    "clock": (Answer(403, b"<Error><Code>RequestTimeTooSkewed</Code></Error>"), "clock .* differ too much .*set the clock"),
     "bad request": (Answer(400, b"<Error><Code>InvalidRequest</Code><Message>no</Message></Error>"), "refuses the request"),
 }
 
@@ -252,6 +253,15 @@ def test_of_files_that_could_not_be_deleted_each_is_named(world: World) -> None:
     failures = world.io.delete_many([*locations, f"{world.prefix}/gone"])
     assert [failure.location for failure in failures] == [locations[0]]
     assert "refuses access" in failures[0].reason
+
+
+def test_an_answer_about_other_files_is_not_taken_for_one_about_these(world: World) -> None:
+    """The client ends in a panic there, which is no Exception."""
+    world.other.write(f"{world.prefix}/f", b"x")
+    failed = b"<DeleteResult><Error><Key>another</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
+    world.proxy.spoil(Answer(200, failed), method="POST")
+    assert world.io.delete_many([f"{world.prefix}/f"]) == []
+    assert not world.other.exists(f"{world.prefix}/f")
 
 
 @pytest.mark.parametrize("fault", [LostAnswer(), CutAnswer(3), LostRequest()], ids=["lost", "cut", "never came"])

@@ -20,7 +20,7 @@ from iceberg_ops.io.stores.azure import azure_store
 from iceberg_ops.io.stores.gcs import gcs_store
 from iceberg_ops.io.stores.s3 import s3_store
 from tests.servers.process import LOOPBACK
-from tests.servers.proxy import FaultProxy
+from tests.servers.proxy import Answer, FaultProxy
 from tests.servers.stores import ACCESS_KEY, AZURE_ACCOUNT, AZURE_KEY, BUCKET, SECRET_KEY, Store
 
 KEYS = {"s3.access-key-id": "AKIA", "s3.secret-access-key": "secret-of-test"}
@@ -75,6 +75,7 @@ WRONG: dict[str, tuple[Mapping[str, str], type[IcebergOpsError], str]] = {
     "half a key": ({"s3.access-key-id": "AKIA"}, OptionError, "set both, or none"),
     "a role": ({"s3.role-arn": "arn:aws:iam::1:role/r"}, UnsupportedError, "s3.role-arn, because roles are not assumed here"),
     "Java's role": ({"client.assume-role.arn": "arn"}, UnsupportedError, "client.assume-role.arn, because roles"),
+    "a class": ({"s3.write.storage-class": "STANDARD_IA"}, UnsupportedError, "files are written in the store's default class"),
     "tags": ({"s3.write.tags.team": "x"}, UnsupportedError, "s3.write.tags.team, because files are written without tags"),
     "no deletes": ({"s3.delete-enabled": "false"}, UnsupportedError, "s3.delete-enabled, because maintenance deletes files"),
     "remote signing": ({"s3.remote-signing-enabled": "true"}, UnsupportedError, "requests are signed here"),
@@ -115,6 +116,28 @@ def test_google_and_azure_by_the_names_of_java_and_pyiceberg() -> None:
     assert (found["account_name"], found["account_key"], found["endpoint"]) == ("acc", AZURE_KEY, "http://host:1/acc")
     with pytest.raises(OptionError, match="neither AccountName nor BlobEndpoint"):
         azure_store("lake", {"adls.connection-string": "AccountKey=geheim"})
+    with pytest.raises(OptionError, match=r"is that of account acc, and not of two.*name it adls\.connection-string\.acc") as wrong:
+        azure_store("lake@two.dfs.core.windows.net", {"adls.connection-string": text})
+    assert AZURE_KEY not in str(wrong.value)
+    lent = {"adls.sas-token": "sig=1", "adls.refresh-credentials-endpoint": "v1/credentials"}
+    assert _config(azure_store(full, lent))["sas_key"] == "sig=1", "what a catalog lends comes with it"
+
+
+@pytest.mark.parametrize(
+    ("host", "endpoint"),
+    [
+        ("acc.dfs.core.windows.net", None),
+        ("acc", None),
+        ("acc.dfs.core.chinacloudapi.cn", "https://acc.blob.core.chinacloudapi.cn"),
+        ("acc.blob.core.usgovcloudapi.net", "https://acc.blob.core.usgovcloudapi.net"),
+        ("acc.z01.dfs.storage.azure.net", "https://acc.z01.blob.storage.azure.net"),
+        ("onelake.dfs.fabric.microsoft.com", "https://onelake.blob.fabric.microsoft.com"),
+    ],
+)
+def test_an_account_in_another_cloud_is_not_looked_for_in_the_public_one(host: str, endpoint: str | None) -> None:
+    assert _config(azure_store(f"lake@{host}", {"adls.sas-token": "sig=1"})).get("endpoint") == endpoint
+    own = azure_store(f"lake@{host}", {"adls.sas-token": "sig=1", "adls.endpoint": "http://host:1/acc"})
+    assert _config(own)["endpoint"] == "http://host:1/acc"
 
 
 @pytest.mark.parametrize(
@@ -220,6 +243,47 @@ def test_a_profile_that_gets_its_keys_elsewhere_is_refused_with_the_way_out(tmp_
     with pytest.raises(OptionError, match="cannot be read as a file of AWS profiles") as refused:
         Profile.chosen({"HOME": str(tmp_path), "AWS_PROFILE": "sso"})
     assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "environment"),
+    [
+        ("versitygw", {"AWS_ACCESS_KEY_ID": "other", "AWS_SECRET_ACCESS_KEY": "other", "AWS_SESSION_TOKEN": "other"}),
+        ("versitygw", {"AWS_SESSION_TOKEN": "other"}),
+        ("azurite", {"AZURE_STORAGE_TOKEN": "other"}),
+        ("azurite", {"AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY}),
+        ("azurite", {"AZURE_CLIENT_ID": "a", "AZURE_CLIENT_SECRET": "b", "AZURE_TENANT_ID": "c"}),
+        ("gcs", {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"}),
+    ],
+)
+def test_credentials_of_the_properties_are_not_mixed_with_those_of_the_environment(
+    name: str, environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, object_store: Callable[[str], Store]
+) -> None:
+    """AWS refuses keys with the session token of others; a token must not go to a store that it is not for."""
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    store = object_store(name)
+    with FaultProxy((LOOPBACK, store.port)) as proxy:
+        io = load_file_io(store.behind(proxy.endpoint).properties)
+        io.write(f"{store.root}/mixed/f", b"1", overwrite=True)
+        assert io.delete_many([f"{store.root}/mixed/f"]) == []
+        assert not any("other" in f"{request.headers} {request.path}" for request in proxy.requests)
+
+
+@pytest.mark.parametrize("given", [{"adls.sas-token": "sv=1&sig=ours"}, {"adls.token": "ours"}])
+def test_a_lent_token_is_used_where_the_environment_has_a_key(given: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", AZURE_KEY)
+    monkeypatch.setenv("AZURE_STORAGE_TOKEN", "other")
+    with FaultProxy((LOOPBACK, 1)) as proxy:
+        proxy.spoil(Answer(403), times=None)
+        io = load_file_io({**given, "adls.endpoint": f"{proxy.endpoint}/acc"})
+        with pytest.raises(TerminalError):
+            io.exists("abfss://lake@acc.dfs.core.windows.net/f")
+        (request,) = proxy.requests
+    assert "sig=ours" in request.path or dict(request.headers)["authorization"] == "Bearer ours"
+    principal = {"adls.tenant-id": "t", "adls.client-id": "c", "adls.client-secret": "geheim"}
+    with pytest.raises(OptionError, match="the client takes AZURE_STORAGE_ACCOUNT_KEY of the environment before it"):
+        load_file_io(principal).exists("abfss://lake@acc.dfs.core.windows.net/f")
 
 
 # processes

@@ -4,21 +4,38 @@ A commit is one ``UpdateTable`` for the version of the record that was read: Glu
 Deletes and renames have no such condition in Glue. So a record that is to go is first turned into one that is no Iceberg table,
 by a conditional update, and deleted then: no commit gets lost in between. A rename makes the new record before. If it ends between
 these steps, both names have the table, and maintenance refuses to delete its files until one of them is dropped without purge.
+
+Drops and renames mark the records that they change (``_ATTEMPT``). So one whose answer is lost knows its own record again, and goes
+on; a record of somebody else is never taken for its own.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.glue.glue_client import EntityExists, Glue, NoSuchEntity, Overtaken
-from iceberg_ops.catalog.glue.glue_table import DESCRIPTION, METADATA_LOCATION, TABLE_TYPE, input_of, location_in, new_input
+from iceberg_ops.catalog.glue.glue_table import (
+    ATTEMPT,
+    DESCRIPTION,
+    FORMER_METADATA_LOCATION,
+    METADATA_LOCATION,
+    TABLE_TYPE,
+    input_of,
+    location_in,
+    new_input,
+)
 from iceberg_ops.catalog.names import check_new_names
+from iceberg_ops.catalog.outcomes import unknown_outcome
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.catalog.recording import RecordingCatalog
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, IcebergOpsError, NoSuchNamespaceError
@@ -28,8 +45,36 @@ log = logging.getLogger(__name__)
 
 _LOCATION = "location"
 _NAME = re.compile(r"[a-z0-9_]{1,252}")
-_GONE = "iceberg-ops.former_metadata_location"
-"""Of a record that is about to be deleted: where its table's metadata is."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One drop or rename. ``before``: the record before it was retired. ``in_doubt``: a request of it got no answer, and may still
+    arrive, so what it has done is not taken back."""
+
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    before: Mapping[str, Any] | None = None
+    is_retired: bool = False
+    in_doubt: bool = False
+
+    def made(self, record: Mapping[str, Any] | None) -> bool:
+        """Whether the record is one that this attempt has written."""
+        return record is not None and (record.get("Parameters") or {}).get(ATTEMPT) == self.mark
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Within, one change."""
+        try:
+            yield
+        except (NotAppliedError, RefusedError):
+            raise
+        except CatalogUnavailableError:
+            self.in_doubt = True
+            raise
+
+
+class _OfThread(threading.local):
+    attempt: _Attempt | None = None
 
 
 class GlueCatalog(RecordingCatalog):
@@ -49,6 +94,7 @@ class GlueCatalog(RecordingCatalog):
         super().__init__(name, io, warehouse=warehouse, clock=clock, sleep=sleep)
         self._glue = glue
         self._skip_archive = skip_archive
+        self._here = _OfThread()
 
     # pointers
 
@@ -62,22 +108,24 @@ class GlueCatalog(RecordingCatalog):
             return None
         database, name = identifier
         try:
-            found: dict[str, Any] = self._glue.read("GetTable", DatabaseName=database, Name=name)["Table"]
+            return self._glue.read_one("GetTable", "Table", DatabaseName=database, Name=name)
         except NoSuchEntity:
             return None
-        return found
 
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
         database, name = identifier
         self._create(database, new_input(name, location, self._published(location).metadata))
 
     def _create(self, database: str, record: Mapping[str, Any]) -> None:
+        name = f"{database}.{record['Name']}"
         try:
             self._glue.change("CreateTable", DatabaseName=database, TableInput=record)
-        except EntityExists:
-            raise AlreadyExistsError(f"table {database}.{record['Name']} already exists in catalog {self.name}") from None
+        except EntityExists as e:
+            found = self._record((database, record["Name"]))
+            of_whom = "" if found is None or location_in(found) else ", as a record that is no Iceberg table: delete it in Glue"
+            raise AlreadyExistsError(f"table {name} already exists in catalog {self.name}{of_whom}") from e
         except NoSuchEntity as e:
-            raise RefusedError(f"table {database}.{record['Name']} could not be created: {e}; nothing was changed") from e
+            raise RefusedError(f"table {name} could not be created: {e}; nothing was changed") from e
 
     def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
         record = self._record(identifier)
@@ -105,35 +153,67 @@ class GlueCatalog(RecordingCatalog):
             return False
         return True
 
-    def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
-        record = self._record(identifier)
-        if record is None or location_in(record) != expected or not self._retired(identifier, record):
-            return False
+    @contextmanager
+    def _attempting(self) -> Iterator[_Attempt]:
+        self._here.attempt = attempt = _Attempt()
         try:
-            self._delete(identifier)
+            yield attempt
+        finally:
+            self._here.attempt = None
+
+    @property
+    def _attempt(self) -> _Attempt:
+        assert self._here.attempt is not None, "_forget and _renamed begin it"
+        return self._here.attempt
+
+    def _forget(self, identifier: Identifier, location: str) -> None:
+        with self._attempting():
+            super()._forget(identifier, location)
+
+    def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
+        attempt, record = self._attempt, self._record(identifier)
+        if attempt.is_retired and not attempt.made(record):
+            return True  # The delete whose answer was lost has happened.
+        is_begun = attempt.made(record)
+        if not is_begun and (record is None or location_in(record) != expected or not self._retired(identifier, record)):
+            return False
+        attempt.is_retired = True
+        try:
+            with attempt.asking():
+                self._delete(identifier)
         except (NotAppliedError, RefusedError):
-            self._restore(identifier, record)
+            self._restore(identifier, attempt)
             raise
         return True
 
-    def _restore(self, identifier: Identifier, record: Mapping[str, Any]) -> None:
+    def _restore(self, identifier: Identifier, attempt: _Attempt) -> None:
         """Make a retired record a table again. Raises CatalogUnavailableError if it is not certain that it is one."""
-        name = ".".join(identifier)
+        name, before = ".".join(identifier), attempt.before
+        if attempt.in_doubt or before is None:
+            raise CatalogUnavailableError(f"table {name}: its record in Glue is retired, and may be deleted at any moment")
         try:
             retired = self._record(identifier)
-            done = retired is not None and self._updated(identifier, retired, input_of(record, identifier[-1]))
+            done = (
+                retired is not None
+                and attempt.made(retired)
+                and self._updated(identifier, retired, input_of(before, identifier[1]))
+            )
         except IcebergOpsError as e:
             raise CatalogUnavailableError(f"table {name}: its record in Glue was retired, and could not be restored: {e}") from e
         if not done:
             raise CatalogUnavailableError(f"table {name}: its record in Glue was retired, and then changed by others")
+        attempt.is_retired = False
 
     def _retired(self, identifier: Identifier, record: Mapping[str, Any]) -> bool:
         """Turn the record into one that is no Iceberg table; False where another change came first."""
-        following = input_of(record, identifier[-1])
-        parameters = dict(following["Parameters"])
-        parameters[_GONE] = parameters.pop(METADATA_LOCATION)
+        attempt, following = self._attempt, input_of(record, identifier[-1])
+        parameters = {**following["Parameters"], ATTEMPT: attempt.mark}
+        parameters[FORMER_METADATA_LOCATION] = parameters.pop(METADATA_LOCATION)
         parameters.pop(TABLE_TYPE)
-        return self._updated(identifier, record, {**following, "Parameters": parameters})
+        attempt.before = record
+        with attempt.asking():
+            done = self._updated(identifier, record, {**following, "Parameters": parameters})
+        return done or _is_retired_by(attempt, self._record(identifier))
 
     def _delete(self, identifier: Identifier) -> None:
         try:
@@ -141,39 +221,67 @@ class GlueCatalog(RecordingCatalog):
         except NoSuchEntity:
             return
 
+    def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:
+        with self._attempting() as attempt:
+            done = super()._renamed(old, new, location)
+            if done and not attempt.is_retired and self._current_location(old) == location:
+                raise unknown_outcome(
+                    f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer, and both names have the table now: drop one "
+                    f"of them without purge",
+                    None,
+                )
+            return done
+
     def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
-        record = self._record(old)
-        if record is None or location_in(record) != expected:
-            return False
-        self._create(new[0], input_of(record, new[1]))
-        try:
-            is_retired = self._retired(old, record)
-        except (NotAppliedError, RefusedError):
-            self._take_back(new)
-            raise
-        if not is_retired:
-            self._take_back(new)
-            return False
+        attempt, record = self._attempt, self._record(old)
+        if not attempt.is_retired and not attempt.made(record):
+            if record is None or location_in(record) != expected:
+                self._take_back(new, expected)
+                return False
+            self._create_once(new, record)
+            try:
+                is_retired = self._retired(old, record)
+            except (NotAppliedError, RefusedError):
+                self._take_back(new, expected)
+                raise
+            if not is_retired:
+                self._take_back(new, expected)
+                return False
+        attempt.is_retired = True
         try:
             self._delete(old)
         except IcebergOpsError as e:  # The table has its new name; the old record is no table any more.
             log.warning("the record of table %s is left in Glue, and can be deleted there: %s", ".".join(old), e)
         return True
 
-    def _take_back(self, new: Identifier) -> None:
-        """Delete the record that a rename made. Raises CatalogUnavailableError if both names may have the table now."""
+    def _create_once(self, new: Identifier, record: Mapping[str, Any]) -> None:
+        """Make the record of a rename, if the attempt has not made it. Raises AlreadyExistsError."""
+        following = input_of(record, new[1])
+        parameters = {**following["Parameters"], ATTEMPT: self._attempt.mark}
         try:
+            self._create(new[0], {**following, "Parameters": parameters})
+        except AlreadyExistsError:
+            if not self._attempt.made(self._record(new)):
+                raise
+
+    def _take_back(self, new: Identifier, expected: str) -> None:
+        """Delete the record that the attempt has made. Raises CatalogUnavailableError if both names may have the table now."""
+        attempt, name = self._attempt, ".".join(new)
+        try:
+            if not attempt.made(record := self._record(new)):
+                return
+            if attempt.in_doubt or record is None or location_in(record) != expected:
+                raise CatalogUnavailableError("the outcome of the rename is in doubt, or the table has changed under its new name")
             self._delete(new)
         except IcebergOpsError as e:
-            raise CatalogUnavailableError(f"table {'.'.join(new)}: the record of a rename could not be taken back: {e}") from e
+            raise CatalogUnavailableError(f"table {name}: the record of a rename could not be taken back: {e}") from e
 
     # namespaces
 
     def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
         self._check_namespace(namespace)
         (database,) = namespace
-        found = self._glue.pages("GetTables", "TableList", DatabaseName=database)
-        return sorted((database, str(record["Name"])) for record in found if location_in(record) is not None)
+        return sorted((database, str(record["Name"])) for record in self._tables_in(database) if location_in(record) is not None)
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         if parent:
@@ -197,7 +305,7 @@ class GlueCatalog(RecordingCatalog):
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         self._check_empty(namespace)
         (database,) = namespace
-        if (other := next(iter(self._glue.pages("GetTables", "TableList", DatabaseName=database)), None)) is not None:
+        if (other := next(iter(self._tables_in(database)), None)) is not None:
             raise BadInputError(f"namespace {database} is not empty: it holds {other['Name']}, which is no Iceberg table")
         try:
             self._glue.change("DeleteDatabase", Name=database)
@@ -222,10 +330,16 @@ class GlueCatalog(RecordingCatalog):
         if len(namespace) != 1 or not namespace[0] or namespace[0] != namespace[0].lower():
             return None
         try:
-            found: dict[str, Any] = self._glue.read("GetDatabase", Name=namespace[0])["Database"]
+            return self._glue.read_one("GetDatabase", "Database", Name=namespace[0])
         except NoSuchEntity:
             return None
-        return found
+
+    def _tables_in(self, database: str) -> list[dict[str, Any]]:
+        """Glue's records of a database, of Iceberg or not. Raises NoSuchNamespaceError."""
+        try:
+            return list(self._glue.pages("GetTables", "TableList", DatabaseName=database))
+        except NoSuchEntity:
+            raise NoSuchNamespaceError(f"catalog {self.name} has no namespace {database}") from None
 
     def _check_new(self, identifier: Identifier) -> None:
         if len(identifier) > 1:
@@ -241,3 +355,7 @@ def _check_new_names(namespace: tuple[str, ...], names: tuple[str, ...]) -> None
         raise BadInputError(
             f"name {wrong!r}: a name in Glue must have 1 to 252 characters, which are lower-case letters, digits or underscores"
         )
+
+
+def _is_retired_by(attempt: _Attempt, record: Mapping[str, Any] | None) -> bool:
+    return attempt.made(record) and record is not None and location_in(record) is None

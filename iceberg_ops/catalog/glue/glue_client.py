@@ -2,11 +2,15 @@
 
 Glue's interface is one signed POST of JSON for each call, so the connection and the signature of the REST catalogs serve here.
 Reads are repeated. Changes are not: the answer to a repeated change would be about the first try.
+
+A change is refused if the status is one of 400 to 499, and the reason is none that comes in the middle of the work: Glue answers a
+time-out with 400. Any other answer leaves the change in doubt.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,8 +27,13 @@ from iceberg_ops.errors import CatalogUnavailableError, OptionError
 _TIMEOUTS_S = (10.0, 60.0)
 """For the connection, and for an answer."""
 _READS = 5
-_THROTTLED = frozenset({"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded"})
-_SERVER_ERROR = 500
+_NOT_BEGUN = frozenset(
+    {"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded", "ResourceNotReadyException"}
+)
+_IN_THE_MIDDLE = re.compile(r"Timeout|Internal|Unavailable|Failure|Federation")
+"""In the names of errors after which a change may have happened, whatever the status: ``OperationTimeoutException`` has 400."""
+_OVERTAKEN = "ConcurrentModificationException"
+_TOO_MANY, _SERVER_ERROR = 429, 500
 
 
 class NoSuchEntity(Exception):
@@ -42,7 +51,6 @@ class Overtaken(Exception):
 _ANSWERS: dict[str, type[Exception]] = {
     "EntityNotFoundException": NoSuchEntity,
     "AlreadyExistsException": EntityExists,
-    "ConcurrentModificationException": Overtaken,
 }
 
 
@@ -78,9 +86,10 @@ class Glue:
         secrets.add("client.secret-access-key", keys.secret)
         secrets.add("client.session-token", keys.session_token or "")
         signature = SigV4(keys, service="glue", region=region)
-        self._connection = Connection(catalog, new_client({}, _TIMEOUTS_S), secrets, authorization=signature, sleep=sleep)
+        client = new_client({}, _TIMEOUTS_S)
+        self._connection = Connection(catalog, client, secrets, authorization=signature, sleep=sleep, repeats_answered=False)
 
-    def read(self, call: str, **arguments: Any) -> Any:
+    def read(self, call: str, **arguments: Any) -> dict[str, Any]:
         """Raises NoSuchEntity, CatalogUnavailableError, and RefusedError where Glue refuses for a reason that lasts."""
         for attempt in range(1, _READS):
             try:
@@ -89,12 +98,21 @@ class Glue:
                 self._sleep(0.1 * 2**attempt)
         return self._asked(call, arguments)
 
+    def read_one(self, call: str, key: str, **arguments: Any) -> dict[str, Any]:
+        """The object ``key`` of an answer. Raises what ``read`` raises."""
+        found = self.read(call, **arguments).get(key)
+        if not isinstance(found, dict) or not found.get("Name"):
+            raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} has no {key}: it is not Glue's")
+        return found
+
     def pages(self, call: str, key: str, **arguments: Any) -> Iterator[Any]:
         """Every element of a list that comes in pages. Raises what ``read`` raises."""
         token: dict[str, str] = {}
         while True:
             found = self.read(call, **arguments, **token)
-            yield from found.get(key) or ()
+            if not isinstance(listed := found.get(key), list):
+                raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} has no {key}: it is not Glue's")
+            yield from listed
             if not (following := found.get("NextToken")):
                 return
             token = {"NextToken": following}
@@ -104,7 +122,7 @@ class Glue:
         CatalogUnavailableError where the change may have happened."""
         self._asked(call, arguments)
 
-    def _asked(self, call: str, arguments: Mapping[str, Any]) -> Any:
+    def _asked(self, call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         body = {**arguments, "CatalogId": self._id} if self._id else dict(arguments)
         headers = {"X-Amz-Target": f"AWSGlue.{call}", "Content-Type": "application/x-amz-json-1.1"}
         try:
@@ -114,28 +132,38 @@ class Glue:
         except NoAnswerError as e:
             raise CatalogUnavailableError(str(e)) from e
         if answer.status == 200:
-            return msgspec.json.decode(answer.body) if answer.body else {}
+            return self._document(call, answer)
         raise self._error_of(call, answer)
 
+    def _document(self, call: str, answer: Answer) -> dict[str, Any]:
+        """Raises CatalogUnavailableError for an answer of something else between: a change may have happened."""
+        try:
+            found = msgspec.json.decode(answer.body or b"{}")
+        except msgspec.DecodeError:
+            found = None
+        if not isinstance(found, dict):
+            raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} is no JSON object: it is not Glue's")
+        return found
+
     def _error_of(self, call: str, answer: Answer) -> Exception:
-        kind, text = _kind_and_text(answer)
-        message = f"catalog {self._catalog}: Glue answers {call} with {answer.status} {kind}: {text}"
+        kind = _kind_of(answer)
+        message = f"catalog {self._catalog}: Glue answers {call} with {answer.status} {kind}: {answer.text or 'no message'}"
+        if kind == _OVERTAKEN:
+            return Overtaken(message) if call == "UpdateTable" else NotAppliedError(message)
         if (known := _ANSWERS.get(kind)) is not None:
             return known(message)
-        if kind in _THROTTLED:
+        if kind in _NOT_BEGUN or answer.status == _TOO_MANY:
             return NotAppliedError(message)
-        return (
-            CatalogUnavailableError(message) if answer.status >= _SERVER_ERROR else RefusedError(f"{message}; nothing was changed")
-        )
+        if answer.is_refusal and answer.status < _SERVER_ERROR and _IN_THE_MIDDLE.search(kind) is None:
+            return RefusedError(f"{message}; nothing was changed")
+        return CatalogUnavailableError(message)
 
 
-def _kind_and_text(answer: Answer) -> tuple[str, str]:
-    """Of an error: ``__type`` may begin with a namespace and a ``#``."""
+def _kind_of(answer: Answer) -> str:
+    """The name of an error: ``__type`` may begin with a namespace and a ``#``."""
     try:
         found = msgspec.json.decode(answer.body)
     except msgspec.DecodeError:
         found = {}
-    if not isinstance(found, dict):
-        found = {}
-    kind = str(found.get("__type") or answer.headers.get("x-amzn-errortype", "")).rpartition("#")[2].partition(":")[0]
-    return kind, " ".join(str(found.get("message") or found.get("Message") or "no message").split())
+    named = found.get("__type") if isinstance(found, dict) else None
+    return str(named or answer.headers.get("x-amzn-errortype", "")).rpartition("#")[2].partition(":")[0]

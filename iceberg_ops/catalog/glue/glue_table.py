@@ -16,6 +16,10 @@ METADATA_LOCATION = "metadata_location"
 PREVIOUS_METADATA_LOCATION = "previous_metadata_location"
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
+FORMER_METADATA_LOCATION = "iceberg-ops.former_metadata_location"
+"""Of a record that is about to be deleted: where its table's metadata is."""
+ATTEMPT = "iceberg-ops.attempt"
+"""Of a record that a drop or rename has written: which one it was."""
 DESCRIPTION = "comment"
 _PLACES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 _KEPT = ("Description", "Owner", "Retention", "StorageDescriptor", "PartitionKeys", "TableType", "Parameters")
@@ -40,6 +44,7 @@ def new_input(
     and location, None for a new table. Comments on columns that only Glue has stay."""
     found = {} if record is None else input_of(record, name)
     parameters = {**found.get("Parameters", {}), TABLE_TYPE: ICEBERG, METADATA_LOCATION: location}
+    parameters.pop(ATTEMPT, None)
     if expected is not None:
         parameters[PREVIOUS_METADATA_LOCATION] = expected
     if (description := metadata.properties.get(DESCRIPTION)) is not None:

@@ -33,6 +33,7 @@ from iceberg_ops.errors import (
 from iceberg_ops.serde.json.json_objects import parse_json
 
 _LONGEST_TEXT = 300
+_MOST_READ = 1 << 16
 _UNKNOWN_TYPE = "CommitStateUnknownException"
 _IN_DOUBT = frozenset({408, 499})
 _ABOUT_THE_SERVER = ("warehouse", "catalog", "project", "route", "endpoint", "prefix")
@@ -100,21 +101,25 @@ class Answer:
 
 
 def error_fields(body: bytes) -> tuple[str, str]:
-    """Message and type of an error's body. The type is empty if the body is not in the form of the specification; OAuth's form and
-    plain text still give a message."""
+    """Message and type of an error's body. The type is empty if the body is not in the form of the specification; the forms of
+    OAuth and AWS, and plain text, still give a message."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _shortened(body.decode("utf-8", "replace")), ""
-    error = document.get("error") if isinstance(document, dict) else None
+        return body[:_MOST_READ].decode("utf-8", "replace"), ""
+    if not isinstance(document, dict):
+        return body[:_MOST_READ].decode("utf-8", "replace"), ""
+    error = document.get("error")
     if isinstance(error, dict):
-        return _shortened(str(error.get("message") or "")), str(error.get("type") or "an error without a type")
+        return str(error.get("message") or ""), str(error.get("type") or "an error without a type")
     if isinstance(error, str):
-        return _shortened(f"{error}: {document.get('error_description') or ''}".rstrip(": ")), ""
-    return _shortened(body.decode("utf-8", "replace")), ""
+        return f"{error}: {document.get('error_description') or ''}".rstrip(": "), ""
+    text = document.get("message") or document.get("Message")
+    return text if isinstance(text, str) else body[:_MOST_READ].decode("utf-8", "replace"), ""
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """One line of a server's text. Secrets are hidden before: half of one would not be known as one."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
 

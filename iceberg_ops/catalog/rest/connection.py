@@ -1,12 +1,14 @@
 """Sends one request and returns its answer; repeats the request if that cannot make a change twice.
 
 Reads are repeated after any temporary failure. A change is repeated only if the first request was certainly not
-carried out: it did not reach the server, or the server answers 429, or 503 with a ``Retry-After``. The errors distinguish both
-cases: ``NotSentError`` and ``NoAnswerError``. After a 401 or 419 the authentication is renewed, once.
+carried out: it did not reach the server, or the server answers 429, or 503 with a ``Retry-After``, of which Iceberg's
+specification says so (``repeats_answered``: whether that specification holds). The errors distinguish both cases: ``NotSentError``
+and ``NoAnswerError``. After a 401 or 419 the authentication is renewed, once.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,15 +19,17 @@ import httpx
 import msgspec
 
 from iceberg_ops import __version__
-from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, error_fields
+from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, error_fields, shortened
 from iceberg_ops.catalog.rest.authorization import Anonymous, Authorization
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
+from iceberg_ops.config.secrets import hide, longest_first, secrets_of
 from iceberg_ops.errors import BadInputError, CatalogUnavailableError, TerminalError
 
 ATTEMPTS = 4
 LONGEST_WAIT_S = 60.0
 """A server that asks to wait longer is treated as not available."""
 _EXPIRED = (401, 419)
+_PROOFS = ("Authorization", "X-Amz-Security-Token")
 _READS = ("GET", "HEAD")
 _MAY_PASS = frozenset({408, 429, 500, 502, 503, 504})
 _NOT_SENT = (
@@ -42,18 +46,27 @@ class Connection:
     def __init__(
         self,
         catalog: str,
-        client: httpx.Client,
+        client: ClientOfProcess,
         secrets: KnownSecrets,
         *,
         authorization: Authorization | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        repeats_answered: bool = True,
     ) -> None:
         self._catalog, self._client, self._secrets, self._sleep = catalog, client, secrets, sleep
+        self._repeats_answered = repeats_answered
         self._authorization = authorization or Anonymous()
 
     def authorized(self, authorization: Authorization) -> Connection:
         """The same, for authentication requests."""
-        return Connection(self._catalog, self._client, self._secrets, authorization=authorization, sleep=self._sleep)
+        return Connection(
+            self._catalog,
+            self._client,
+            self._secrets,
+            authorization=authorization,
+            sleep=self._sleep,
+            repeats_answered=self._repeats_answered,
+        )
 
     def ask(
         self,
@@ -72,7 +85,7 @@ class Connection:
         attempt = 0
         while True:
             attempt += 1
-            request = self._client.build_request(
+            request = self._client.here.build_request(
                 method, _with(address, params), content=content, headers={**kind, **(headers or {})}
             )
             try:
@@ -85,7 +98,7 @@ class Connection:
             if answer.status in _EXPIRED and not renewed and self._authorization.renew(request):
                 renewed, attempt = True, attempt - 1
                 continue
-            wait = _wait_s(method, answer, attempt)
+            wait = _wait_s(method, answer, attempt) if self._repeats_answered else None
             if wait is None:
                 return answer
             self._sleep(wait)
@@ -93,10 +106,15 @@ class Connection:
     def _once(self, request: httpx.Request) -> Answer:
         self._sign(request)
         with self._named_failures(request):
-            found = self._client.send(request)
+            found = self._client.here.send(request)
             text, kind = ("", "") if found.is_success else error_fields(found.content)
             headers = {name.lower(): value for name, value in found.headers.items()}
-            return Answer(found.status_code, headers, found.content, self._secrets.hide(text), kind)
+            return Answer(found.status_code, headers, found.content, shortened(self._hidden(text, request)), kind)
+
+    def _hidden(self, text: str, request: httpx.Request) -> str:
+        """Without secrets, among them those by which the request proves who asks: AWS's answers repeat a session token."""
+        proofs = (value for name in _PROOFS if (value := request.headers.get(name)) is not None)
+        return hide(self._secrets.hide(text), longest_first(form for value in proofs for form in secrets_of({"token": value})))
 
     def _sign(self, request: httpx.Request) -> None:
         """Without authentication nothing is sent: the outcome of the token server's own request does not matter here."""
@@ -149,18 +167,36 @@ def _wait_s(method: str, answer: Answer, attempt: int) -> float | None:
     return wait if may_repeat and attempt < ATTEMPTS and wait <= LONGEST_WAIT_S else None
 
 
+class ClientOfProcess:
+    """An HTTP client that a forked process makes anew: on a connection that it shares with its parent, each would read answers to
+    the other's requests."""
+
+    def __init__(self, make: Callable[[], httpx.Client]) -> None:
+        self._make = make
+        self._here = os.getpid(), make()
+
+    @property
+    def here(self) -> httpx.Client:
+        process, client = self._here
+        if process != os.getpid():
+            self._here = os.getpid(), (client := self._make())
+        return client
+
+
 def new_client(
     headers: Mapping[str, str],
     timeouts_s: tuple[float, float],
     transport: httpx.BaseTransport | None = None,
-) -> httpx.Client:
+) -> ClientOfProcess:
     """A client that keeps connections for five seconds: servers close idle ones later, so no change is lost on a connection that is
     just being closed. Proxies and certificates come from the environment (``HTTPS_PROXY``, ``SSL_CERT_FILE``)."""
     connect, answer = timeouts_s
-    return httpx.Client(
-        headers={"User-Agent": f"iceberg-ops/{__version__}", "Accept": "application/json", **headers},
-        timeout=httpx.Timeout(answer, connect=connect),
-        limits=httpx.Limits(max_connections=32, keepalive_expiry=5.0),
-        transport=transport,
-        follow_redirects=False,
+    return ClientOfProcess(
+        lambda: httpx.Client(
+            headers={"User-Agent": f"iceberg-ops/{__version__}", "Accept": "application/json", **headers},
+            timeout=httpx.Timeout(answer, connect=connect),
+            limits=httpx.Limits(max_connections=32, keepalive_expiry=5.0),
+            transport=transport,
+            follow_redirects=False,
+        )
     )

@@ -23,6 +23,7 @@ _ADDRESS = re.compile(r"(https?://[^\s?]*)\?\S*")
 """A query may hold a signature."""
 _NO_CONTAINER = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "AccountNotFound"})
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired", "AuthenticationExpired"})
+_CLOCK = frozenset({"RequestTimeTooSkewed", "RequestInTheFuture"})
 _PASSING = frozenset({408, 425, 429})
 _NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|metadata\.google\.internal|MissingAccountKey|[Mm]issing.{0,20}credential", re.DOTALL
@@ -80,6 +81,8 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
             f"{location}: no credentials were found: set them in the catalog's properties, in the environment or in a profile "
             f"({_first_line(text)})"
         )
+    if code in _CLOCK:
+        return TerminalError(f"{location}: the store's clock and this machine's differ too much ({said(text)}): set the clock")
     if _REGION.search(text):
         return TerminalError(f"{location}: the bucket is in another region ({said(text)}): set client.region")
     if "builder error" in text:
@@ -96,6 +99,11 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
 def has_status(error: Exception) -> bool:
     """Whether the store has answered; else the connection ended, or never was."""
     return _STATUS.search(str(error)) is not None
+
+
+def is_cut(error: Exception) -> bool:
+    """Whether an answer began, and ended in the middle."""
+    return not has_status(error) and "response body" in str(error)
 
 
 def said(text: str) -> str:

@@ -8,7 +8,8 @@ identity or the machine gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from obstore.store import AzureStore, ObjectStore
@@ -17,12 +18,11 @@ from iceberg_ops.errors import OptionError
 from iceberg_ops.io.stores.settings import address, client_options, flag, refuse, retries
 
 if TYPE_CHECKING:
-    from obstore.store import AzureConfig
+    from obstore.store import AzureConfig, AzureCredential
 
 SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
 _REFUSED = {
     "adls.token-credential-provider": "classes of Java give no credentials here: set a key, a token, or the environment",
-    "adls.refresh-credentials-endpoint": "credentials are not fetched from a catalog here",
 }
 _NAMES = {
     "account_name": ("adls.account-name", "adls.auth.shared-key.account.name"),
@@ -34,6 +34,15 @@ _NAMES = {
     "client_secret": ("adls.client-secret",),
 }
 """The client's name of a setting -> the properties that give it, the first one first."""
+_BEFORE_PRINCIPALS = (
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_ACCESS_KEY",
+    "AZURE_STORAGE_MASTER_KEY",
+    "AZURE_STORAGE_KEY",
+    "AZURE_STORAGE_TOKEN",
+    "AZURE_STORAGE_BEARER_TOKEN",
+)
+"""Variables of the environment whose credentials the client takes before a service principal's."""
 
 
 def azure_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
@@ -42,9 +51,14 @@ def azure_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
     container, _, host = bucket.partition("@")
     account = host.partition(".")[0] or None
     config: AzureConfig = {}
-    endpoint = address(properties, "adls.endpoint")
+    endpoint = address(properties, "adls.endpoint") or _endpoint_of(host)
     if text := _of(properties, ("adls.connection-string",), account, host):
         endpoint = _from_connection_string(text, config) or endpoint
+        if account is not None and config.get("account_name", account) != account:
+            raise OptionError(
+                f"property adls.connection-string: is that of account {config['account_name']}, and not of {account}, where the "
+                f"location lies: name it adls.connection-string.{config['account_name']}"
+            )
     for name, keys in _NAMES.items():
         if value := _of(properties, keys, account, host):
             config[name] = value  # type: ignore[literal-required]
@@ -54,7 +68,38 @@ def azure_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
         config["skip_signature"] = True
     if endpoint is not None:
         config["endpoint"] = endpoint
-    return AzureStore(container, config=config, client_options=client_options(endpoint), retry_config=retries(properties, "adls"))
+    return AzureStore(
+        container,
+        config=config,
+        client_options=client_options(endpoint),
+        retry_config=retries(properties, "adls"),
+        credential_provider=_given(config),
+    )
+
+
+def _endpoint_of(host: str) -> str | None:
+    """The address of an account in another cloud than the public one (``core.chinacloudapi.cn``, ``dfs.fabric.microsoft.com``): the
+    public one's account of that name is a stranger's. None for the public one, which is the client's own choice."""
+    if not host.partition(".")[2] or host.endswith(".core.windows.net"):
+        return None
+    return f"https://{host.replace('.dfs.', '.blob.', 1)}"
+
+
+def _given(config: AzureConfig) -> Callable[[], AzureCredential] | None:
+    """The credential of the properties alone, the strongest first: the client would take a key or token of the environment before
+    it. Raises OptionError for a service principal that would be passed over so."""
+    found: AzureCredential | None = None
+    if "token" in config:
+        found = {"token": config["token"], "expires_at": None}
+    elif "account_key" in config:
+        found = {"access_key": config["account_key"], "expires_at": None}
+    elif "sas_key" in config:
+        found = {"sas_token": config["sas_key"], "expires_at": None}
+    elif "client_secret" in config and (other := next((name for name in _BEFORE_PRINCIPALS if os.environ.get(name)), None)):
+        raise OptionError(
+            f"property adls.client-secret: the client takes {other} of the environment before it: unset that variable for this job"
+        )
+    return None if found is None else lambda: found
 
 
 def _of(properties: Mapping[str, str], names: tuple[str, ...], account: str | None, host: str) -> str | None:

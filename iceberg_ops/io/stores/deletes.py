@@ -16,7 +16,7 @@ from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure
-from iceberg_ops.io.stores.answers import error_of, has_status, missing_bucket
+from iceberg_ops.io.stores.answers import error_of, has_status, is_cut, missing_bucket
 
 _AT_ONCE = 16
 _TRIES = 3
@@ -43,13 +43,19 @@ def delete_objects(store: ObjectStore, files: Mapping[str, str], bulk: int) -> l
 
 def delete_object(store: ObjectStore, key: str, location: str) -> IcebergOpsError | None:
     """Delete one object; the error where that failed. One that is gone is no failure."""
-    try:
-        obstore.delete(store, key)
-    except FileNotFoundError as e:
-        return missing_bucket(location, str(e))
-    except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for this file
-        return error_of(e, location)
-    return None
+    error: IcebergOpsError | None = None
+    for _ in range(_TRIES):
+        try:
+            obstore.delete(store, key)
+        except FileNotFoundError as e:
+            return missing_bucket(location, str(e))
+        except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for this file
+            error = error_of(e, location)
+            if not is_cut(e):
+                return error
+        else:
+            return None
+    return error
 
 
 def _in_one_request(store: ObjectStore, batch: list[tuple[str, str]]) -> list[Answer]:
@@ -65,6 +71,10 @@ def _in_one_request(store: ObjectStore, batch: list[tuple[str, str]]) -> list[An
             error = error_of(e, batch[0][1])
             if has_status(e):
                 break
+        except BaseException as e:
+            if type(e).__name__ != "PanicException":
+                raise
+            return [answer for part in _batches(batch, _AT_ONCE) for answer in _one_by_one(store, part)]
     assert error is not None
     return [(location, error) for _, location in batch]
 

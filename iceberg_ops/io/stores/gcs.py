@@ -6,7 +6,7 @@ else the instance's service account.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from obstore.store import GCSStore, ObjectStore
@@ -14,7 +14,7 @@ from obstore.store import GCSStore, ObjectStore
 from iceberg_ops.io.stores.settings import address, client_options, flag, refuse, retries
 
 if TYPE_CHECKING:
-    from obstore.store import GCSConfig
+    from obstore.store import GCSConfig, GCSCredential
 
 SCHEMES = ("gs",)
 _KEYS = "files are written with the bucket's own encryption"
@@ -33,11 +33,23 @@ def gcs_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
     """Raises OptionError, UnsupportedError."""
     refuse(properties, _REFUSED)
     config: GCSConfig = {}
-    if token := properties.get("gcs.oauth2.token"):
+    token = properties.get("gcs.oauth2.token")
+    if token:
         config["bearer_token"] = token
     if flag(properties, "gcs.no-auth", False):
         config["service_account_key"] = _NOBODY
     endpoint = address(properties, "gcs.service.host")
     if endpoint is not None:
         config["base_url"] = endpoint
-    return GCSStore(bucket, config=config, client_options=client_options(endpoint), retry_config=retries(properties, "gcs"))
+    return GCSStore(
+        bucket,
+        config=config,
+        client_options=client_options(endpoint),
+        retry_config=retries(properties, "gcs"),
+        credential_provider=_given(token) if token else None,
+    )
+
+
+def _given(token: str) -> Callable[[], GCSCredential]:
+    """The token of the properties alone: the client would look into the environment as well."""
+    return lambda: {"token": token, "expires_at": None}

@@ -31,12 +31,12 @@ from iceberg_ops.io.stores import azure, gcs, s3
 from iceberg_ops.io.stores.answers import error_of, named_errors, said
 from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt
 from iceberg_ops.io.stores.deletes import delete_object, delete_objects
+from iceberg_ops.io.stores.listings import folder_content, objects_below
 from iceberg_ops.io.stores.places import Place, file_place, folder_place
 from iceberg_ops.io.stores.ranged_input import RangedInput
 from iceberg_ops.io.stores.staged_output import PART, StagedOutput
 from iceberg_ops.io.temporary_names import temporary_name
 
-_PAGE = 1_000
 _REFUSED = re.compile(r"status code: 40[13]")
 
 
@@ -133,22 +133,19 @@ class ObjectStoreFileIO:
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
         store, place = self._folder(prefix)
         above, start = prefix.rstrip("/"), len(place.key) + 1 if place.key else 0
-        with named_errors(prefix):
-            for page in obstore.list(store, place.key or None, chunk_size=_PAGE):
-                for meta in page:
-                    info = _info(f"{above}/{meta['path'][start:]}", meta)
-                    if info.size or self.exists(info.location):
-                        yield info
+        for meta in objects_below(store, place.key, prefix):
+            info = _info(f"{above}/{meta['path'][start:]}", meta)
+            if info.size or self.exists(info.location):
+                yield info
 
     def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
         """See ``ListsFolders``."""
         store, place = self._folder(location)
         above, start = location.rstrip("/"), len(place.key) + 1 if place.key else 0
-        with named_errors(location):
-            found = obstore.list_with_delimiter(store, place.key or None)
-        files = [_info(f"{above}/{meta['path'][start:]}", meta) for meta in found["objects"]]
+        folders, objects = folder_content(store, place.key, location)
+        files = [_info(f"{above}/{meta['path'][start:]}", meta) for meta in objects]
         return (
-            [f"{above}/{path[start:]}" for path in found["common_prefixes"]],
+            [f"{above}/{path[start:]}" for path in folders],
             [info for info in files if info.size or self.exists(info.location)],
         )
 

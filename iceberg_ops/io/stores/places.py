@@ -15,7 +15,7 @@ from iceberg_ops.errors import UnsupportedError
 _LOCATION = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]+)(?:/(.*))?", re.DOTALL)
 _AZURE = ("abfs", "wasb")
 _OTHER = ", and the client of object stores takes it for another key"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +58,4 @@ def _unreachable(key: str, scheme: str) -> str | None:
         return f"an empty part (two slashes, or one at its end){_OTHER}"
     if "." in parts or ".." in parts:
         return f"a part . or ..{_OTHER}"
-    return f"a control character{_OTHER}" if _CONTROL.search(key) else None
+    return f"a control character, or text that is no Unicode{_OTHER}" if _CONTROL.search(key) else None

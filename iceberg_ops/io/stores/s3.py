@@ -7,7 +7,7 @@ container's or an instance's role, as they are found.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,7 +18,7 @@ from iceberg_ops.io.stores.aws_profiles import Profile
 from iceberg_ops.io.stores.settings import address, client_options, flag, number, refuse, retries
 
 if TYPE_CHECKING:
-    from obstore.store import S3Config
+    from obstore.store import S3Config, S3Credential
 
 SCHEMES = ("s3", "s3a", "s3n")
 PART_SIZE = "s3.multipart.part-size-bytes"
@@ -32,6 +32,7 @@ _REFUSED = {
     "client.credentials-provider": "classes of Java give no keys here: set s3.access-key-id, a profile or the environment",
     "s3.access-points.": "buckets are named as they are",
     "s3.acl": "files are written without one",
+    "s3.write.storage-class": "files are written in the store's default class",
     "s3.write.tags.": "files are written without tags",
     "s3.delete.tags.": "files are deleted, not tagged",
 }
@@ -64,7 +65,7 @@ def s3_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
         config=config,
         client_options=client_options(endpoint or _endpoint_of_environment()),
         retry_config=retries(properties, "s3"),
-        credential_provider=profile,
+        credential_provider=profile or _given_keys(config),
     )
 
 
@@ -86,6 +87,19 @@ def _identity(properties: Mapping[str, str]) -> S3Config:
         if token := properties.get("s3.session-token"):
             found["session_token"] = token
     return found
+
+
+def _given_keys(config: S3Config) -> Callable[[], S3Credential] | None:
+    """The keys of the properties alone: the client would send a session token of the environment with them."""
+    if "access_key_id" not in config:
+        return None
+    keys: S3Credential = {
+        "access_key_id": config["access_key_id"],
+        "secret_access_key": config["secret_access_key"],
+        "token": config.get("session_token"),
+        "expires_at": None,
+    }
+    return lambda: keys
 
 
 def _encryption(properties: Mapping[str, str]) -> S3Config:

@@ -262,6 +262,13 @@ SECRETS = {
         "rest.access-key-id": "K1",
         "rest.secret-access-key": "geheim-1",
     },
+    "session": {
+        "rest.sigv4-enabled": "true",
+        "rest.signing-region": "eu",
+        "rest.access-key-id": "K1",
+        "rest.secret-access-key": "s",
+        "rest.session-token": "geheim-1",
+    },
 }
 
 
@@ -283,3 +290,20 @@ def test_no_message_and_no_log_shows_a_secret(server: FakeServer, kind: str, cap
         assert "geheim-1" not in text
         assert "token-1" not in text
         assert "dTpnZWhlaW0tMQ" not in text, "the password as it is sent"
+
+
+@pytest.mark.parametrize("before", range(250, 310, 6))
+def test_a_secret_of_the_environment_is_not_shown_by_an_answer_that_repeats_it_or_a_part_of_it(
+    server: FakeServer, before: int
+) -> None:
+    """AWS's message about a wrong signature has the headers that were signed, and long messages are cut."""
+    token = "IQoJb3JpZ2luX2VjEGEaCWV1LXdlc3QtMSJHMEUCIQ"
+    keys = {"AWS_ACCESS_KEY_ID": "K2", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": token, "AWS_REGION": "us"}
+    catalog = server.catalog({"rest.sigv4-enabled": "true"}, environment=keys)
+    text = f"x-amz-security-token:{token}"
+    server.spoil(
+        answers(lambda: error(403, message=f"{'x' * (before - len('x-amz-security-token:'))}{text}")), "GET", "/namespaces"
+    )
+    with pytest.raises(IcebergOpsError, match="x-amz-security") as refused:
+        catalog.list_namespaces()
+    assert token[:8] not in str(refused.value)
