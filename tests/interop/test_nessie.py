@@ -102,14 +102,14 @@ def _branch(lake: Lake) -> str:
 
 
 def _of_table(commits: list[dict[str, Any]], name: str) -> list[Any]:
-    """Messages, properties and operations of the table's commits, without what differs from table to table."""
+    """Messages, properties and operations of the commits to a table, without what differs from one to the next."""
     ids: dict[str, str] = {}
     found: list[Any] = []
     for commit in reversed(commits):
         done = [_plain(one, name, ids) for one in commit["operations"] if one["key"]["elements"][-1].startswith(name)]
         if done:
             meta = commit["commitMeta"]
-            properties = {key: value for key, value in meta["allProperties"].items() if key != "iceberg-ops.commit"}
+            properties = {key: value for key, value in meta["allProperties"].items() if key not in ("iceberg-ops.commit", "app-id")}
             text = re.sub(rf"(ns\.){name}(2?\b)", r"\1NAME\2", meta["message"])
             found.append((text, properties, meta["authors"], done))
     return found

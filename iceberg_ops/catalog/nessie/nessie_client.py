@@ -248,23 +248,34 @@ class Nessie:
 
     def _has(self, since: State, mark: str) -> bool:
         """Whether the branch has a commit with the mark after ``since``. Raises CatalogUnavailableError if it cannot be told."""
-        params: dict[str, str] = {}
-        while True:
-            try:
-                found = self._read("GET", Reference(since.name), "history", params=params)
-            except IcebergOpsError as e:
-                raise CatalogUnavailableError(f"whether a refused commit has happened cannot be told: {e}") from e
-            for entry in found["logEntries"]:
+        try:
+            for entry in self._history(Reference(since.name), "MINIMAL"):
                 meta = entry["commitMeta"]
                 if mark in (meta.get("allProperties") or {}).get(_MARK, ()):
                     return True
                 if since.hash in (meta["hash"], *(meta.get("parentCommitHashes") or ())[:1]):
                     return False
+        except IcebergOpsError as e:
+            raise CatalogUnavailableError(f"whether a refused commit has happened cannot be told: {e}") from e
+        raise CatalogUnavailableError(
+            f"catalog {self._catalog}: branch {since.name} was set back while a commit to it was under way"
+        )
+
+    def placed(self, reference: Reference) -> Iterator[frozenset[str]]:
+        """For each commit of the reference, the newest first: the metadata locations that it has set. Raises what ``contents``
+        raises."""
+        for entry in self._history(reference, "ALL"):
+            contents = [one.get("content") or {} for one in entry.get("operations") or ()]
+            yield frozenset(str(one["metadataLocation"]) for one in contents if "metadataLocation" in one)
+
+    def _history(self, reference: Reference, fetch: str) -> Iterator[Mapping[str, Any]]:
+        params = {"fetch": fetch}
+        while True:
+            found = self._read("GET", reference, "history", params=params)
+            yield from found["logEntries"]
             if not found.get("hasMore"):
-                raise CatalogUnavailableError(
-                    f"catalog {self._catalog}: branch {since.name} was set back while a commit to it was under way"
-                )
-            params = {"page-token": found["token"]}
+                return
+            params["page-token"] = found["token"]
 
 
 def _os_user() -> str:

@@ -34,9 +34,9 @@ def is_hash(text: str) -> bool:
 def split_name(name: str) -> tuple[str, Reference | None]:
     """The table's own name, and the reference in ``table@branch``, ``table@branch#hash`` or ``table#hash``, also in back quotes;
     None if there is none. Raises BadInputError for anything else with ``@`` or ``#``."""
+    if "@" not in name and "#" not in name:
+        return name, None
     text = name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in _QUOTES else name
-    if "@" not in text and "#" not in text:
-        return text, None
     found = _NAME.fullmatch(text)
     if found is None or (found[3] is not None and not is_hash(found[3])):
         raise BadInputError(

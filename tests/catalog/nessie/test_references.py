@@ -36,7 +36,7 @@ pytestmark = pytest.mark.oracle
         ("`t@dev`", ("t", Reference("dev"))),
         ("t@feature/a#1234abcd", ("t", Reference("feature/a", "1234abcd"))),
         ("t#1234abcd", ("t", Reference(None, "1234abcd"))),
-        ("'t'", ("t", None)),
+        ("'t'", ("'t'", None)),
     ],
 )
 def test_a_name_may_hold_a_reference(name: str, expected: Any) -> None:
