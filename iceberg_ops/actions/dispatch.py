@@ -37,6 +37,7 @@ from iceberg_ops.commit.protocol.run_keys import find_run, find_run_now, made_up
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.config.job_spec import JobSpec, check_fields, with_source_catalog
 from iceberg_ops.config.lanes import LOCAL
+from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError
 from iceberg_ops.io.locations import look_at_folders_again
@@ -163,7 +164,8 @@ def _run(
         return
     if not job.dry_run:
         forbid_copy(catalog, table)
-        if job.job in _DELETING or isinstance(catalog, KeepsTablesInFolders):
+        deletes = job.job in _DELETING and GC_ENABLED.of(table.properties)  # Else the job itself refuses, also in a dry run.
+        if deletes or isinstance(catalog, KeepsTablesInFolders):
             forbid_second_catalog(catalog, table)
     if record.outcome.starting_snapshot_id is None:
         _check_where(job, table)

@@ -65,7 +65,8 @@ def remove_orphan_files(run: Run) -> Result:
     table = run.table
     if not GC_ENABLED.of(table.properties):
         raise GcDisabledError(
-            f"cannot remove orphan files of {table.name}: gc.enabled is false (deleting files may corrupt other tables)"
+            f"cannot remove orphan files of {table.name}: gc.enabled is false (deleting files may corrupt other tables, "
+            "or branches of Nessie, where nessie-gc deletes files)"
         )
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())
     identity = identity_under(table.io)

@@ -161,7 +161,7 @@ def test_a_branch_made_before_a_compaction_stays_readable(lake: Lake, open_lake:
     lake.append([(9, "we")])
     files = _files(lake)
     for action in ("expire_snapshots", "remove_orphan_files"):
-        with pytest.raises(GcDisabledError):
+        with pytest.raises(GcDisabledError, match="nessie-gc"):
             lake.maintain(action, older_than="0s")
     with pytest.raises(GcDisabledError, match="nessie-gc"):
         lake.catalog.drop_table(("ns", "t"), purge=True)

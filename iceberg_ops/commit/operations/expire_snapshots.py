@@ -69,7 +69,10 @@ class ExpireSnapshots(MetadataOperation):
         """Which snapshots and refs of the current table are removed, and why the others stay. Raises ValidationError if gc.enabled
         is false."""
         if not GC_ENABLED.of(table.properties):
-            raise GcDisabledError("Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)")
+            raise GcDisabledError(
+                "Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables, or branches of Nessie, where "
+                "nessie-gc deletes files)"
+            )
         now = self._now_ms
         return expired(
             table.metadata,

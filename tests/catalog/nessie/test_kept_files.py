@@ -8,6 +8,8 @@ from multiprocessing import get_context
 
 import pytest
 
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.nessie.nessie_catalog import NessieCatalog
 from iceberg_ops.catalog.nessie.nessie_client import Conflict, Nessie, delete, put
@@ -15,13 +17,14 @@ from iceberg_ops.catalog.nessie.references import Reference
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
-from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import (
     GcDisabledError,
     UnsupportedError,
 )
 from tests.builders import IDENTIFIER, live_paths, make_table
-from tests.catalog.nessie.helpers import append, metadata_files
+from tests.catalog.nessie.helpers import Open, append, metadata_files
 from tests.servers.nessie.server import NessieServer
 
 pytestmark = pytest.mark.oracle
@@ -69,6 +72,29 @@ def test_a_registered_table_keeps_its_files_too(catalog: NessieCatalog) -> None:
     for path in ("a", "b", "c"):
         append(catalog, path)
     assert len(metadata_files(catalog)) == len(before) + 3
+
+
+def test_metadata_of_a_branch_is_no_second_catalog(
+    catalog: NessieCatalog, open_catalog: Open, nessie_server: NessieServer, branch: str
+) -> None:
+    """It lies beside the table's own, and is in no metadata log of it. Jobs say what they refuse, and the others work."""
+    make_table(catalog)
+    append(catalog, "a")
+    there = open_catalog(ref=nessie_server.new_branch(branch))
+    for path in ("b", "c", "d"):
+        append(there, path)
+    append(catalog, "e")
+    for job in ("expire_snapshots", "remove_orphan_files"):
+        with pytest.raises(GcDisabledError, match="nessie-gc deletes files"):
+            run(catalog, job)
+    assert run(catalog, "rewrite_manifests").status == "committed"
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "e"}
+    assert live_paths(there.load_table(IDENTIFIER)) == {"a", "b", "c", "d"}
+
+
+def run(catalog: NessieCatalog, job: str) -> ActionReport:
+    config = CatalogConfig(name="nessie", type="nessie")
+    return run_job(JobSpec(job=job, table="nessie.ns.t", catalog=config), catalog=catalog, runner=LocalRunner(workers=1))
 
 
 def _appends(uri: str, branch: str, worker: int, count: int) -> None:
