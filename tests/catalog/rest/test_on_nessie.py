@@ -16,7 +16,7 @@ from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
-from iceberg_ops.errors import GcDisabledError, IcebergOpsError, UnsupportedError
+from iceberg_ops.errors import GcDisabledError, UnsupportedError, ValidationError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import STRING, NestedField
@@ -104,7 +104,7 @@ def test_a_rewrite_that_others_overtake_is_refused(catalog: RestCatalog) -> None
     operation = RewriteFiles(
         removed_data=(data_file("a"),), added_data=(data_file("c"),), starting_snapshot_id=stale.metadata.current_snapshot_id
     )
-    with pytest.raises(IcebergOpsError):
+    with pytest.raises(ValidationError, match="Cannot determine history between starting snapshot"):
         commit(catalog, stale, operation, sleep=lambda _: None)
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "x"}
 
