@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
 COMMITS = 25
 """Of each of four processes, as in ``at_once``."""
-PATIENT = ("commit.retry.num-retries=100", "commit.retry.min-wait-ms=5", "commit.retry.max-wait-ms=500")
+PATIENT = ("commit.retry.num-retries=100", "commit.retry.min-wait-ms=100", "commit.retry.max-wait-ms=1000")
 
 
 @pytest.fixture(scope="module")

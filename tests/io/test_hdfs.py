@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from iceberg_ops.io.file_io import FileIO, discard_output, names_in
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import remove_empty_folders
 from tests.io.test_object_stores import FULL, MIB, ODD, ROUNDS
+from tests.servers.process import LOOPBACK
 from tests.servers.stores import Store
 
 KEYS = 5_000 if FULL else 1_100
@@ -408,6 +410,9 @@ def test_one_lost_answer_changes_nothing(storage: Storage, method: str, done: bo
     io.write(f"{prefix}/f", b"new", overwrite=overwrite)
     assert io.read(f"{prefix}/f") == b"new"
     assert {info.location for info in io.list_prefix(prefix)} >= {f"{prefix}/f"}
+    if method == "delete" and not done and not spoiled.calls:
+        with pytest.raises(CatalogUnavailableError):  # by then the name may be another's
+            io.delete(f"{prefix}/f")
     io.delete(f"{prefix}/f")
     assert spoiled.calls > 0
     assert not io.exists(f"{prefix}/f")
@@ -453,6 +458,35 @@ def test_what_stays_without_answer_is_unavailable_and_leaves_no_file(storage: St
             io.write(f"{prefix}/g", b"1")
         _spoil(io, prefix, "nothing", LOST, done=False)
         assert names_in(io, prefix) == ["f"]
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A name node that takes a call and says nothing."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        yield f"hdfs://{LOOPBACK}:{server.getsockname()[1]}"
+
+
+def test_a_name_node_that_says_nothing_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iceberg_ops.io.hdfs.cluster._TRIED_FOR_S", 0)
+    io = load_file_io({"hdfs.answer-timeout-s": "1"})
+    with pytest.raises(CatalogUnavailableError, match=r"hdfs://.* gave no answer in 1 seconds"):
+        io.exists(f"{silent}/f")
+    (failure,) = io.delete_many([f"{silent}/f"])
+    assert "gave no answer" in failure.reason
+
+
+def test_a_call_without_answer_is_interrupted_and_the_process_ends_well(silent: str) -> None:
+    """Although the call returns while Python ends."""
+    program = """
+        import os, signal, threading
+        threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            load_file_io().exists(sys.argv[1])
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    assert _as_user("root", program, f"{silent}/f") == "interrupted"
 
 
 def test_bytes_that_are_missing_are_an_error(storage: Storage) -> None:

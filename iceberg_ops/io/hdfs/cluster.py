@@ -9,6 +9,7 @@ After about twenty seconds it is a CatalogUnavailableError.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import re
 import threading
@@ -33,6 +34,19 @@ _LOGIN = ("kerberos-principal", "kerberos-keytab", "kerberos-cache")
 _FOR_NOW = frozenset({"SafeModeException", "StandbyException", "RetriableException", "ObserverRetryOnActiveException"})
 _NO_ACCESS = frozenset({"AccessControlException", "AuthorizationException"})
 _SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "AuthenticationException", "InvalidToken")
+
+
+_given_up: list[threading.Thread] = []
+_LAST_WAIT_S = 3.0
+
+
+@atexit.register
+def _wait_for_given_up() -> None:
+    """When Python ends, it breaks off a thread that returns from the client, and with it the process. A call whose connection is
+    gone returns within this time; one that still waits for an answer hardly does in the moment after it."""
+    until = time.monotonic() + _LAST_WAIT_S
+    for thread in _given_up:
+        thread.join(max(until - time.monotonic(), 0))
 
 
 class Cluster:
@@ -79,7 +93,11 @@ class Cluster:
 
         thread = threading.Thread(target=work, name="hdfs", daemon=True)
         thread.start()
-        thread.join(self._answer_s)
+        try:
+            thread.join(self._answer_s)
+        finally:
+            if thread.is_alive():
+                _given_up.append(thread)
         if answer:
             return answer[0]
         if not failure:
@@ -105,7 +123,7 @@ class Cluster:
 
 
 class _NoAnswer(CatalogUnavailableError):
-    """Not asked again: it took long enough."""
+    """The call was given up."""
 
 
 def error_of(error: Exception, location: str) -> Exception:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import BinaryIO, cast
 
-from hdfs_native import FileStatus
+from hdfs_native import Client, FileStatus
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
@@ -68,8 +68,14 @@ class HdfsFileIO:
         return int(state.length)
 
     def delete(self, location: str) -> None:
+        """Asked for once: where no answer comes it may have been done, another writer may have taken the name since, and a second
+        try would delete that file."""
         cluster, path = self._place(location)
-        cluster.ask(lambda client: client.delete(path), location)
+        try:
+            cluster.do(lambda client: client.delete(path), location)
+        except CatalogUnavailableError:
+            if self._state(location) is not None:
+                raise
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
         """Several at once. Where none of some files can be deleted because HDFS gives no answer, the rest is not tried."""
@@ -134,9 +140,10 @@ class HdfsFileIO:
         """What is directly in the folder; nothing if it is none."""
         found: list[FileStatus] = []
         try:
-            pages = cluster.ask(lambda client: client.list_status(path), location)
-            while page := cluster.do(lambda _: list(islice(pages, _PAGE)), location):
+            pages, page = cluster.ask(lambda client: _begun(client, path), location)
+            while page:
                 found += page
+                page = cluster.do(lambda _: list(islice(pages, _PAGE)), location)
         except FileNotFoundError:
             return found
         return [] if len(found) == 1 and found[0].path.rstrip("/") == path.rstrip("/") else found
@@ -161,3 +168,9 @@ class HdfsFileIO:
             if (found := self._clusters.get(place.url)) is None:
                 found = self._clusters[place.url] = Cluster(place.url, self._settings, self._properties)
         return found, place.path
+
+
+def _begun(client: Client, path: str) -> tuple[Iterator[FileStatus], list[FileStatus]]:
+    """A listing, and its first page."""
+    pages = client.list_status(path)
+    return pages, list(islice(pages, _PAGE))

@@ -154,7 +154,7 @@ class Publication:
                 self._cluster.do(lambda client: client.rename(self._temporary, self._path, overwrite), self._location)
                 return
             except (CatalogUnavailableError, FileNotFoundError, FileExistsError) as e:
-                if self._is_done():
+                if self._is_done(overwrite=overwrite):
                     return
                 if isinstance(e, FileExistsError):
                     raise
@@ -164,10 +164,13 @@ class Publication:
     def _is_there(self) -> bool:
         return self._state_of(self._temporary) is not None
 
-    def _is_done(self) -> bool:
-        """A rename that is still on its way is done by the next try, or finds nothing to rename."""
+    def _is_done(self, *, overwrite: bool) -> bool:
+        """A rename that is still on its way is done by the next try, or finds nothing to rename. A file that may be overwritten may
+        have been, since."""
         if self._is_there():
             return False
+        if overwrite:
+            return True
         found = self._state_of(self._path)
         written = self._written
         return found is not None and (found.length, found.modification_time) == (written.length, written.modification_time)
