@@ -117,7 +117,7 @@ def _authentication(auth: Mapping[str, Any]) -> dict[str, str]:
     kind = auth.get("type")
     settings = auth.get(kind, {}) if isinstance(kind, str) else {}
     if not isinstance(settings, Mapping) or not all(isinstance(value, str) for value in settings.values()):
-        raise Unusable(f"auth.{kind} must be a mapping of texts")
+        raise Unusable("auth must have settings of its type that are texts")
     if kind == "noop":
         return {"rest.auth.type": "none"}
     if kind == "basic":
@@ -125,7 +125,7 @@ def _authentication(auth: Mapping[str, Any]) -> dict[str, str]:
     if kind == "oauth2":
         known = {mine: settings[theirs] for theirs, mine in _OF_OAUTH2.items() if settings.get(theirs)}
         return {"credential": f"{settings.get('client_id', '')}:{settings.get('client_secret', '')}", **known}
-    raise Unusable(f"auth.type {kind!r} is not supported: noop, basic and oauth2 are")
+    raise Unusable(f"auth.type {kind if isinstance(kind, str) else '(no text)'!r} is not supported: noop, basic and oauth2 are")
 
 
 def _kind(properties: dict[str, str], notes: list[str]) -> str:
