@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -154,7 +155,8 @@ def test_what_a_catalog_lends_is_renewed_in_mid_job(
     io: FileIO = table.io
     place = f"{table.location}/data/f"
     io.write(place, b"x" * 600_000)
-    opened, sent = io.open_input(place), dict(io.properties)
+    opened, sent = io.open_input(place), pickle.loads(pickle.dumps(io.properties))
+    assert type(sent) is dict, "a worker gets what is current, and nothing that asks the catalog"
     _until_expired(services)
     assert opened.read(1) == b"x"
     assert io.read(place)[:1] == b"x"
