@@ -26,6 +26,7 @@ _EVERYWHERE = frozenset(
         *("adls.account-name", "adls.account-key", "adls.auth.shared-key.account.name", "adls.auth.shared-key.account.key"),
         *("adls.sas-token", "adls.connection-string", "adls.token", "adls.tenant-id", "adls.client-id", "adls.client-secret"),
         *("adls.endpoint", "adls.anonymous"),
+        *("hdfs.conf-dir", "hdfs.answer-timeout-s", "hdfs.kerberos-principal", "hdfs.kerberos-keytab", "hdfs.kerberos-cache"),
         *(f"{store}.retry.{name}" for store in ("s3", "gcs", "adls") for name in ("num-retries", "min-wait-ms", "max-wait-ms")),
     }
 ) | _aws("s3", "client")

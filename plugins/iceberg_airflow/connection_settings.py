@@ -1,8 +1,8 @@
 """Reads a connection as the settings of a catalog, or of a store: what each of its fields means.
 
 Given login and password are put into the ``uri`` of a database; for a ``rest`` catalog they are its credential, and a password
-alone is its token; for other types ``connection_types`` names the properties. A field that the form left empty is not given. What
-two fields say differently is an OptionError, because it would be open which one counts.
+alone is its token, and so for ``nessie``; for other types ``connection_types`` names the properties. A field that the form left empty is
+not given. What two fields say differently is an OptionError, because it would be open which one counts.
 
 Every secret is masked in the log of this process in each form in which it may be printed: Airflow itself masks the password only as
 written in the connection.
@@ -50,7 +50,9 @@ def catalog_config(connection: Connection, stores: Sequence[Connection] = ()) ->
     properties = _properties(where, extra)
     if kind is not None:
         properties = _joined(where, properties, _of_own_fields(kind, connection))
-    if extra["type"] == "rest":
+    if extra["type"] == "nessie":
+        properties |= _proof_of_nessie(properties, connection.login, connection.password, where)
+    elif extra["type"] == "rest":
         properties |= _proof(properties, connection.login, connection.password, where)
     elif (connection.login or connection.password) and "uri" in properties and (kind is None or kind.type == "sql"):
         properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)
@@ -111,7 +113,11 @@ def advice(connection: Connection) -> list[str]:
             name for name in ("host", "port", "schema", "login", "password") if name not in used and getattr(connection, name)
         ]
         found += [f"{where}: its {name} has no effect, because a connection of type {kind.name} has none" for name in unused]
-    if (kind.type if kind else _given(connection).get("type")) == "rest" and connection.login and not connection.password:
+    if (
+        (kind.type if kind else _given(connection).get("type")) in ("nessie", "rest")
+        and connection.login
+        and not connection.password
+    ):
         found.append(f"{where}: its login has no effect without a password")
     return found
 
@@ -182,6 +188,22 @@ def _proof(properties: Mapping[str, str], login: str | None, password: str | Non
     if named := sorted({"credential", "token", *found} & properties.keys()):
         raise OptionError(f"{where}: extra {named[0]!r} and the connection's password prove who asks: leave one of them out")
     return found
+
+
+def _proof_of_nessie(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:
+    """What proves to Nessie who asks, under Iceberg Java's names. Raises OptionError where the extra names it, too."""
+    if not password:
+        return {}
+    begun = "authentication."
+    kind = properties.get(f"{begun}type", "BASIC" if login else "BEARER").upper()
+    names = {"BASIC": ("username", "password"), "OAUTH2": ("oauth2.client-id", "oauth2.client-secret"), "BEARER": ("", "token")}
+    if kind not in names:
+        raise OptionError(f"{where}: it has a password, and extra {begun}type is {kind!r}: must be one of {', '.join(names)}")
+    given = {
+        f"{begun}type": kind,
+        **{f"{begun}{name}": value or "" for name, value in zip(names[kind], (login, password), strict=True) if name},
+    }
+    return _joined(where, given, {key: value for key, value in properties.items() if key in given and key != f"{begun}type"})
 
 
 def _text(value: str | float | bool) -> str:

@@ -163,6 +163,27 @@ _CATALOGS = (
         },
     ),
     ConnectionType(
+        name="iceberg_nessie",
+        title="Iceberg catalog: Nessie",
+        type="nessie",
+        hook="NessieCatalogHook",
+        own_fields={"host": "URI", "login": "Client id or user", "password": "Client secret, token or password"},
+        placeholders={"host": "https://nessie.example.com/api/v2"},
+        scheme="https",
+        fields={
+            NAME: _NAME,
+            "warehouse": _WAREHOUSE,
+            "ref": Field("Branch", "Or tag; default: the server's default branch."),
+            "authentication.type": Field(
+                "Authentication",
+                "Default: BASIC for a user with a password, BEARER for a password alone (a token), else none.",
+                among=("NONE", "BASIC", "BEARER", "OAUTH2"),
+            ),
+            "authentication.oauth2.token-endpoint": Field("Token server", "For OAUTH2: its address for tokens."),
+            "authentication.oauth2.client-scopes": Field("Scopes", "For OAUTH2."),
+        },
+    ),
+    ConnectionType(
         name="iceberg_filesystem",
         title="Iceberg catalog: file system",
         type="filesystem",
@@ -216,6 +237,18 @@ _STORES = (
             "adls.client-id": Field("Client id"),
             "adls.client-secret": Field("Client secret", kind="secret"),
             "adls.endpoint": Field("Endpoint", "Another address than Azure's."),
+        },
+    ),
+    ConnectionType(
+        name="iceberg_hdfs",
+        title="Iceberg store: HDFS",
+        hook="HdfsStoreHook",
+        own_fields={},
+        fields={
+            "hdfs.conf-dir": Field("Configuration", "The folder with core-site.xml and hdfs-site.xml; default: HADOOP_CONF_DIR."),
+            "hdfs.kerberos-principal": Field("Kerberos principal"),
+            "hdfs.kerberos-keytab": Field("Kerberos keytab", "Its path, on every machine that runs jobs."),
+            "hdfs.kerberos-cache": Field("Kerberos cache", "Of tickets: its path, instead of a keytab."),
         },
     ),
 )

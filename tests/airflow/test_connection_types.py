@@ -106,10 +106,14 @@ def test_a_field_is_a_property_that_is_read(kind: ConnectionType) -> None:
     assert [name for name in named if not is_known(kind.type or "filesystem", name)] == []
 
 
+NO_SECRETS = ("s3.sse.key", "authentication.oauth2.token-endpoint")
+"""The id of a key (``advice`` tells of a key itself), and an address, whose names are hidden all the same."""
+
+
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
 def test_a_secret_is_where_airflow_hides_it(kind: ConnectionType) -> None:
     for name, field in kind.fields.items():
-        secret = is_secret_setting(name, "some text") and name != "s3.sse.key"  # the id of a key; ``advice`` tells of a key
+        secret = is_secret_setting(name, "some text") and name not in NO_SECRETS
         assert (field.kind == "secret") == secret, name
         assert not secret or should_hide_value_for_key(name), f"{name} would be shown to everyone who may see connections"
 
@@ -137,6 +141,18 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = {
         {"client.region": "eu-west-1", "glue.id": "1"},
         {"glue.access-key-id": "AKIA", "glue.secret-access-key": "p@ss", "client.region": "eu-west-1", "glue.id": "1"},
     ),
+    "iceberg_nessie": (
+        {"host": "https://nessie/api/v2", "login": "me", "password": "p@ss"},
+        {"ref": "dev", "authentication.type": None},
+        {
+            "uri": "https://nessie/api/v2",
+            "ref": "dev",
+            "authentication.type": "BASIC",
+            "authentication.username": "me",
+            "authentication.password": "p@ss",
+        },
+    ),
+    "iceberg_hdfs": ({}, {"hdfs.conf-dir": "/etc/hadoop", "hdfs.kerberos-keytab": ""}, {"hdfs.conf-dir": "/etc/hadoop"}),
     "iceberg_filesystem": ({}, {"warehouse": "s3://b/wh"}, {"warehouse": "s3://b/wh"}),
     "iceberg_s3": (
         {"login": "AKIA", "password": "p@ss"},
@@ -196,6 +212,23 @@ def test_the_test_button_hands_the_same_connection_over(conn_type: str) -> None:
         ("iceberg_rest", {"host": "http://h:8181"}, {"token": "t"}, {"uri": "http://h:8181", "token": "t"}),
         ("iceberg_rest", {"host": "h"}, {}, {"uri": "https://h"}),
         (
+            "iceberg_nessie",
+            {"host": "h", "password": "t0ken"},
+            {},
+            {"uri": "https://h", "authentication.type": "BEARER", "authentication.token": "t0ken"},
+        ),
+        (
+            "iceberg_nessie",
+            {"host": "h", "login": "id", "password": "s3cret"},
+            {"authentication.type": "OAUTH2"},
+            {
+                "uri": "https://h",
+                "authentication.type": "OAUTH2",
+                "authentication.oauth2.client-id": "id",
+                "authentication.oauth2.client-secret": "s3cret",
+            },
+        ),
+        (
             "iceberg_rest",
             {"host": "h", "login": "AKIA", "password": "s3cret"},
             {"rest.auth.type": "sigv4"},
@@ -220,6 +253,8 @@ def test_other_ways_to_fill_it_in(conn_type: str, own: dict[str, Any], extra: di
         ("iceberg_sql", {"host": "db"}, {NAME: "lake", "uri": "sqlite:///p4ssw0rd"}, "property 'uri' is given twice"),
         ("iceberg_glue", {"password": "p4ssw0rd"}, {NAME: "lake", "glue.secret-access-key": "other"}, "is given twice"),
         ("iceberg_rest", {"password": "p4ssw0rd"}, {NAME: "lake", "token": "t"}, "extra 'token' and the connection's password"),
+        ("iceberg_nessie", {"host": "h", "password": "p4ssw0rd"}, {NAME: "lake", "authentication.token": "x"}, "is given twice"),
+        ("iceberg_nessie", {"host": "h", "password": "p4ssw0rd"}, {NAME: "lake", "authentication.type": "NONE"}, "must be one of"),
         ("iceberg_rest", {"host": "https://[p4ssw0rd"}, {NAME: "lake"}, "its host (not shown)"),
         ("iceberg_sql", {"host": "d\tb"}, {NAME: "lake"}, "its host has a tab"),
         ("iceberg_s3", {}, {NAME: "lake"}, "is a store (iceberg_s3): name it under 'store_conn_id'"),

@@ -50,6 +50,11 @@ def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
     [
         (["type hadoop", "warehouse /wh"], "filesystem", {"warehouse": "/wh"}),
         (["catalog-impl org.apache.iceberg.hadoop.HadoopCatalog", "warehouse /wh"], "filesystem", {"warehouse": "/wh"}),
+        (
+            ["catalog-impl org.apache.iceberg.nessie.NessieCatalog", "uri http://h/api/v2", "ref dev", "warehouse /wh"],
+            "nessie",
+            {"uri": "http://h/api/v2", "ref": "dev", "warehouse": "/wh"},
+        ),
         (["uri thrift://h:9083"], "hive", {"uri": "thrift://h:9083"}),
         (["type hive", "spark.hadoop.hive.metastore.uris thrift://h:1"], "hive", {"uri": "thrift://h:1"}),
         (
