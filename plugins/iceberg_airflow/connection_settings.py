@@ -1,8 +1,8 @@
 """Reads a connection as the settings of a catalog, or of a store: what each of its fields means.
 
 Given login and password are put into the ``uri`` of a database; for a ``rest`` catalog they are its credential, and a password
-alone is its token, and so for ``nessie``; for other types ``connection_types`` names the properties. A field that the form left empty is
-not given. What two fields say differently is an OptionError, because it would be open which one counts.
+alone is its token, and so for ``nessie``; for other types ``connection_types`` names the properties. A field that the form left
+empty is not given. What two fields say differently is an OptionError, because it would be open which one counts.
 
 Every secret is masked in the log of this process in each form in which it may be printed: Airflow itself masks the password only as
 written in the connection.
