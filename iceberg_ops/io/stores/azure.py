@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from obstore.store import AzureConfig, AzureCredential, AzureSASToken
 
 SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
-_REFRESH = "adls.refresh-credentials-endpoint"
 _SAS = ("adls.sas-token",)
 _REFUSED = {
     "adls.token-credential-provider": "classes of Java give no credentials here: set a key, a token, or the environment",
-    _REFRESH: "credentials are not fetched from a catalog here",
 }
 _NAMES = {
     "account_name": ("adls.account-name", "adls.auth.shared-key.account.name"),
@@ -52,7 +50,7 @@ _BEFORE_PRINCIPALS = (
 
 def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | None = None) -> ObjectStore:
     """``bucket``: ``container@account.host``, or the container alone. Raises OptionError, UnsupportedError."""
-    refuse(properties, {name: why for name, why in _REFUSED.items() if renewal is None or name != _REFRESH})
+    refuse(properties, _REFUSED)
     container, _, host = bucket.partition("@")
     account = host.partition(".")[0] or None
     config: AzureConfig = {}
