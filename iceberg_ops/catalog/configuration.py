@@ -6,51 +6,133 @@ The environment variable ``ICEBERG_OPS_CATALOGS`` names the file; the default is
       - name: lake
         type: sql
         properties: {uri: "sqlite:////data/catalog.db", warehouse: "file:///data/warehouse"}
+    also-read: [pyiceberg, "spark:/opt/spark/conf/spark-defaults.conf"]
+
+``also-read`` takes over the catalogs of other programs: ``pyiceberg`` (what pyiceberg itself would read), ``spark`` (the defaults
+that Spark would read), or one of them with a file. The variable may also be such a text, for whoever has no catalogs file. A
+catalog of the file itself takes the place of one with its name.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from iceberg_ops.catalog.foreign.pyiceberg_settings import pyiceberg_catalogs
+from iceberg_ops.catalog.foreign.spark_settings import spark_catalogs, spark_file
+from iceberg_ops.catalog.foreign.taken import Taken
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.document_problems import whole_document
+from iceberg_ops.config.given_text import check_place
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError
 
+log = logging.getLogger(__name__)
+
 CATALOGS_VARIABLE = "ICEBERG_OPS_CATALOGS"
 DEFAULT_FILE = "catalogs.yml"
+_FOREIGN = re.compile(r"(pyiceberg|spark)(?::(.+))?", re.DOTALL)
 
 
 class CatalogFile(Document, frozen=True):
     """The whole file."""
 
     catalogs: list[CatalogConfig] = []  # noqa: RUF012 - msgspec copies it
+    also_read: list[str] = []  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
+class _Configured:
+    """``files``: what is read, in order."""
+
+    files: list[Path]
+    own: list[CatalogConfig]
+    foreign: list[Taken]
 
 
 def read_catalogs(environment: Mapping[str, str] = os.environ) -> list[CatalogConfig]:
-    """All configured catalogs; an empty list if there is no file. Raises OptionError for a wrong file, or a named file that is
-    missing."""
+    """All catalogs that can be used; an empty list if there is no file. Raises OptionError for a wrong file, or a named file that
+    is missing."""
+    found = _configured(environment)
+    return [*found.own, *(other.config for other in found.foreign if other.config is not None)]
+
+
+def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> CatalogConfig:
+    """The catalog of that name. Logs, once, which settings of another program's catalog have no effect. Raises OptionError that
+    lists the known names, or says why the catalog cannot be used."""
+    found = _configured(environment)
+    for config in found.own:
+        if config.name == name:
+            return config
+    for other in found.foreign:
+        if other.name == name:
+            config = other.usable()
+            for note in other.notes:
+                _tell(f"catalog {name} of {other.source}: {note}")
+            return config
+    known = [c.name for c in found.own] + [other.name for other in found.foreign]
+    names = ", ".join(sorted(known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
+    raise OptionError(f"catalog {name!r} is not configured{did_you_mean(name, known)}: known are {names}")
+
+
+def configuration_files(environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """The files that configure the catalogs. Raises OptionError."""
+    return _configured(environment).files
+
+
+def _configured(environment: Mapping[str, str]) -> _Configured:
     named = environment.get(CATALOGS_VARIABLE)
+    if named and _FOREIGN.fullmatch(named):
+        files, foreign = _foreign(named, environment, CATALOGS_VARIABLE)
+        return _Configured(files, [], foreign)
     path = Path(named or DEFAULT_FILE)
     if not path.is_file():
         if named:
             raise OptionError(f"{CATALOGS_VARIABLE} = {named!r}: there is no such file")
-        return []
-    found = whole_document(path.read_bytes(), CatalogFile, str(path)).catalogs
-    names = [c.name for c in found]
+        return _Configured([], [], [])
+    found = whole_document(path.read_bytes(), CatalogFile, str(path))
+    names = [c.name for c in found.catalogs]
     if repeated := sorted({n for n in names if names.count(n) > 1}):
         raise OptionError(f"{path}: catalog {repeated[0]!r} is defined more than once")
-    return found
+    files, foreign = [path], list[Taken]()
+    for source in found.also_read:
+        more, catalogs = _foreign(source, environment, f"{path}: also-read")
+        files += more
+        foreign += _without(names, foreign, catalogs)
+    return _Configured(files, found.catalogs, foreign)
 
 
-def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> CatalogConfig:
-    """The catalog of that name. Raises OptionError that lists the known names."""
-    known = read_catalogs(environment)
-    for config in known:
-        if config.name == name:
-            return config
-    names = ", ".join(sorted(c.name for c in known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
-    raise OptionError(f"catalog {name!r} is not configured{did_you_mean(name, [c.name for c in known])}: known are {names}")
+def _without(own: list[str], known: list[Taken], catalogs: list[Taken]) -> Iterator[Taken]:
+    """Without those that the file itself defines. Raises OptionError for one that two sources define."""
+    sources = {other.name: other.source for other in known}
+    for found in (other for other in catalogs if other.name not in own):
+        if found.name in sources:
+            raise OptionError(
+                f"catalog {found.name!r} is defined by {sources[found.name]} and by {found.source}: define it under 'catalogs', "
+                "which counts before both, or read only one of them"
+            )
+        yield found
+
+
+def _foreign(source: str, environment: Mapping[str, str], where: str) -> tuple[list[Path], list[Taken]]:
+    """The files and catalogs of a text such as ``pyiceberg`` or ``spark:FILE``. Raises OptionError."""
+    if (m := _FOREIGN.fullmatch(source)) is None:
+        raise OptionError(
+            f"{where}: {source!r} must be pyiceberg or spark, or one of them with a file, as in spark:/etc/spark-defaults.conf"
+        )
+    check_place(where, m[2] or "")
+    if m[1] == "pyiceberg":
+        return pyiceberg_catalogs(environment, Path(m[2]) if m[2] else None)
+    path = Path(m[2]) if m[2] else spark_file(environment)
+    return [path], spark_catalogs(path)
+
+
+@cache
+def _tell(text: str) -> None:
+    log.warning("%s", text)

@@ -6,7 +6,7 @@ Tables are not changed. The check writes one small file with a unique name, and 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -20,6 +20,7 @@ from iceberg_ops.table.table import Table
 
 NAME = "_iceberg-ops-test-{}"
 _NAMESPACES_LOOKED_AT = 50
+_CONTENT = b"written by iceberg-ops catalog test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,73 @@ class _Skipped(Exception):
     """There is nothing to try."""
 
 
-class _Probe:
-    """The results of the steps so far."""
+class _StoreProbe:
+    """The results of the steps so far, in a folder of a store."""
+
+    def __init__(self, open_io: Callable[[], FileIO], folder: str) -> None:
+        self._open_io, self._folder = open_io, folder
+        self._io: FileIO | None = None
+        self._written: str | None = None
+
+    def steps(self) -> tuple[tuple[str, Callable[[], str]], ...]:
+        """Each returns its finding. Raises IcebergOpsError, OSError, _Skipped."""
+        return (
+            ("write a file", self._write),
+            ("create a file only once", self._write_again),
+            ("read a file", self._read_back),
+            ("delete a file", self._delete),
+        )
+
+    def _write(self) -> str:
+        return self._write_in(self._open_io(), self._folder)
+
+    def _write_in(self, io: FileIO, folder: str) -> str:
+        self._io, location = io, f"{folder.rstrip('/')}/{NAME.format(uuid.uuid4())}"
+        io.write(location, _CONTENT)
+        self._written = location
+        return location
+
+    def _write_again(self) -> str:
+        if self._io is None or self._written is None:
+            raise _Skipped("nothing was written")
+        try:
+            self._io.write(self._written, b"again")
+        except FileExistsError:
+            return "a second creation of the same name is refused"
+        raise UnsupportedError(
+            "not supported: this store, because it lets a file be created twice: of two writers one would lose its work"
+        )
+
+    def _read_back(self) -> str:
+        if self._io is None or self._written is None:
+            raise _Skipped("nothing was written")
+        if (found := self._io.read(self._written)) != _CONTENT:
+            raise UnsupportedError(f"{self._written} has {len(found)} bytes: must have the {len(_CONTENT)} that were written")
+        return f"{len(_CONTENT)} bytes, as written"
+
+    def _delete(self) -> str:
+        if self._io is None or self._written is None:
+            raise _Skipped("nothing was written")
+        location, self._written = self._written, None
+        discard_own(self._io, [location])
+        if self._io.exists(location):
+            raise UnsupportedError(f"{location} is still there after it was deleted: the log says why")
+        return location
+
+    def clean(self) -> None:
+        """Delete the file that a step wrote and no later step deleted."""
+        if self._io is not None and self._written is not None:
+            discard_own(self._io, [self._written])
+
+
+class _Probe(_StoreProbe):
+    """The same of a catalog and one of its tables."""
 
     def __init__(self, open_catalog: Callable[[], Catalog], table: Identifier | None, location: str | None) -> None:
+        super().__init__(lambda: self._opened.io, location or "")
         self._open, self._identifier, self._location = open_catalog, table, location
         self._catalog: Catalog | None = None
         self._table: Table | None = None
-        self._io: FileIO | None = None
-        self._written: str | None = None
 
     def steps(self) -> tuple[tuple[str, Callable[[], str]], ...]:
         """Each returns its finding. Raises IcebergOpsError, OSError, _Skipped."""
@@ -96,47 +155,31 @@ class _Probe:
 
     def _write(self) -> str:
         if self._location is not None:
-            self._io, folder = self._opened.io, self._location.rstrip("/")
-        elif self._table is not None:
-            self._io, folder = self._table.io, metadata_folder(self._table.metadata)
-        else:
+            return super()._write()
+        if self._table is None:
             raise _Skipped("no table was loaded: name one, or a location")
-        location = f"{folder}/{NAME.format(uuid.uuid4())}"
-        self._io.write(location, b"written by iceberg-ops catalog test")
-        self._written = location
-        return location
-
-    def _write_again(self) -> str:
-        if self._io is None or self._written is None:
-            raise _Skipped("nothing was written")
-        try:
-            self._io.write(self._written, b"again")
-        except FileExistsError:
-            return "a second creation of the same name is refused"
-        raise UnsupportedError(
-            "not supported: this store, because it lets a file be created twice: of two writers one would lose its work"
-        )
-
-    def _delete(self) -> str:
-        if self._io is None or self._written is None:
-            raise _Skipped("nothing was written")
-        location, self._written = self._written, None
-        discard_own(self._io, [location])
-        if self._io.exists(location):
-            raise UnsupportedError(f"{location} is still there after it was deleted: the log says why")
-        return location
-
-    def clean(self) -> None:
-        """Delete the file that a step wrote and no later step deleted."""
-        if self._io is not None and self._written is not None:
-            discard_own(self._io, [self._written])
+        return self._write_in(self._table.io, metadata_folder(self._table.metadata))
 
 
 def probe(open_catalog: Callable[[], Catalog], *, table: Identifier | None = None, location: str | None = None) -> list[Step]:
     """The result of each step, in order. ``table`` None: the first in the list. ``location``: the folder to write to; None:
     the table's metadata folder."""
+    return _results(_Probe(open_catalog, table, location))
+
+
+def probe_store(open_io: Callable[[], FileIO], folder: str) -> list[Step]:
+    """The result of each step with a file in a folder of a store, in order."""
+    return _results(_StoreProbe(open_io, folder))
+
+
+def verdict(what: str, steps: Sequence[Step]) -> str:
+    """What the results say of ``what``, in one line."""
+    failed = next((step for step in steps if step.outcome == "failed"), None)
+    return f"{what} " + ("works, as far as it was tried" if failed is None else f"fails to {failed.name} ({failed.code})")
+
+
+def _results(probe: _StoreProbe) -> list[Step]:
     found: list[Step] = []
-    probe = _Probe(open_catalog, table, location)
     failed = ""
     try:
         for name, step in probe.steps():

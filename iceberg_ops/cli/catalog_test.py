@@ -32,7 +32,7 @@ def test(name: str, table: str | None, location: str | None, as_json: bool) -> i
     """
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.catalog.load import load_catalog
-    from iceberg_ops.catalog.probe import probe
+    from iceberg_ops.catalog.probe import probe, verdict
 
     identifier = None
     if table is not None:
@@ -51,8 +51,7 @@ def test(name: str, table: str | None, location: str | None, as_json: bool) -> i
         ]
         print_json({"catalog": name, "type": config.type, "works": failed is None, "steps": rows})
     else:
-        verdict = "works, as far as it was tried" if failed is None else f"fails to {failed.name} ({failed.code})"
         shown = [{"step": s.name, "outcome": s.outcome, "detail": d} for s, d in zip(steps, details, strict=True)]
-        title = f"catalog {name} ({config.type}) {verdict}"
+        title = verdict(f"catalog {name} ({config.type})", steps)
         print_rows(shown, title=title, empty=title)
     return 0 if failed is None else 1

@@ -66,11 +66,12 @@ def _is_recorded(table: Table, place: str) -> bool:
 
 
 def _files_of_catalogs() -> Iterator[str]:
-    """The file that configures the catalogs, and the SQLite databases among them."""
-    from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, DEFAULT_FILE, read_catalogs
+    """The files that configure the catalogs, and the SQLite databases among them."""
+    from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, DEFAULT_FILE, configuration_files, read_catalogs
 
     yield os.environ.get(CATALOGS_VARIABLE) or DEFAULT_FILE
     try:
+        yield from map(str, configuration_files())
         known = read_catalogs()
     except OptionError:  # a table that is given by its path needs no catalogs
         return

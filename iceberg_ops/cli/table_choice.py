@@ -41,7 +41,7 @@ def _matched(glob: str) -> Iterator[str]:
 
     problem, catalog = glob_problem(glob), glob.partition(".")[0]
     asked = [c for c in read_catalogs() if c.name == catalog or (problem is None and may_match(glob, c.name))]
-    names = [name for c in asked for name in _names(c, f"{c.name}.")]
+    names = [name for c in asked for name in _names(_configured(c.name), f"{c.name}.")]
     called_so = [name for name in names if name == glob or name.startswith(f"{glob}.")]
     if problem is not None and not called_so:
         raise OptionError(f"{glob!r}: {problem}")

@@ -19,6 +19,7 @@ from iceberg_ops.config.whole_numbers import LONG_MAX
 from iceberg_ops.errors import OptionError
 
 T = TypeVar("T")
+_Loader = yaml.SafeLoader | yaml.BaseLoader
 _MERGE = "tag:yaml.org,2002:merge"
 """The tag of ``<<``, whose values a mapping's own keys may override."""
 _CONSTRUCTION = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
@@ -59,9 +60,18 @@ def from_yaml(data: bytes | str, kind: type[T], name: str) -> T:
 
 def read_yaml(data: bytes | str, name: str) -> Any:
     """YAML as lists, mappings and scalars. Raises OptionError."""
-    loader: yaml.SafeLoader | None = None
+    return _read_yaml(data, name, yaml.SafeLoader)
+
+
+def read_yaml_texts(data: bytes | str, name: str) -> Any:
+    """YAML as lists, mappings and texts: ``yes`` and ``010`` stay what they are. Raises OptionError."""
+    return _read_yaml(data, name, yaml.BaseLoader)
+
+
+def _read_yaml(data: bytes | str, name: str, kind: type[yaml.SafeLoader] | type[yaml.BaseLoader]) -> Any:
+    loader: _Loader | None = None
     try:
-        loader = yaml.SafeLoader(data)
+        loader = kind(data)
         return _content(loader)
     except yaml.YAMLError as e:
         raise OptionError(f"{name}: not YAML: {_yaml_problem(e)}") from None
@@ -100,7 +110,7 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> None:
         keys.add(key)
 
 
-def _content(loader: yaml.SafeLoader) -> Any:
+def _content(loader: _Loader) -> Any:
     """The document as lists, mappings and scalars. Raises OptionError for a repeated key, of which YAML would keep the last one,
     and for a scalar that is not a value of its type."""
     root = loader.get_single_node()
@@ -134,7 +144,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-def _check_nodes(loader: yaml.SafeLoader, node: yaml.Node, checked: set[int]) -> None:
+def _check_nodes(loader: _Loader, node: yaml.Node, checked: set[int]) -> None:
     if id(node) in checked:
         return
     checked.add(id(node))
@@ -154,7 +164,7 @@ def _check_nodes(loader: yaml.SafeLoader, node: yaml.Node, checked: set[int]) ->
             _check_nodes(loader, value_node, checked)
 
 
-def _check_scalar(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+def _check_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
     """The scalar's value. Raises OptionError for a value that its type does not have, for a number that no option can hold (Python
     refuses to print thousands of digits), and for text that is not valid Unicode."""
     if not is_unicode(node.value):

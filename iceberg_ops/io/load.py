@@ -15,6 +15,7 @@ from iceberg_ops.io.changing_files import FILES_MAY_CHANGE, ChangingFilesIO
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 from iceberg_ops.io.read_only import READ_ONLY, ReadOnlyFileIO
+from iceberg_ops.io.renewal import Renewal, RenewsCredentials
 from iceberg_ops.io.resolving import NAME as RESOLVING
 from iceberg_ops.io.resolving import ResolvingFileIO, hdfs, object_store
 
@@ -29,15 +30,17 @@ JAVA_NAMES = {
 """What a catalog that is shared with Java engines calls a FileIO, and what it is called here."""
 
 
-def load_file_io(properties: Mapping[str, str] | None = None) -> FileIO:
-    """Build the FileIO that ``properties`` describe; unknown keys are ignored, because they may be for others. Raises
-    OptionError."""
+def load_file_io(properties: Mapping[str, str] | None = None, renewal: Renewal | None = None) -> FileIO:
+    """Build the FileIO that ``properties`` describe; unknown keys are ignored, because they may be for others. ``renewal``: gives
+    them again, with credentials that are renewed. Raises OptionError."""
     properties = properties or {}
     name = properties.get(IO_IMPL, RESOLVING)
     name = JAVA_NAMES.get(name, name)
     if name not in _STORES:
         raise OptionError(f"{IO_IMPL} {name!r} is not known: must be one of {', '.join(sorted(_STORES))}")
     found = _STORES[name](properties)
+    if renewal is not None and isinstance(found, RenewsCredentials):
+        found.renew_with(renewal)
     if text := properties.get(LOCATION_MAPPING):
         found = MappedFileIO(found, _mapping(text))
     if properties.get(FILES_MAY_CHANGE) == "true":

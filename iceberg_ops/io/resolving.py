@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import BinaryIO
 
 from iceberg_ops.errors import RuntimeMissingError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, KeepsFolders, ListsFolders, ListsNames, prove_exclusive_creation
 from iceberg_ops.io.local import LocalFileIO, remove_empty_folders
+from iceberg_ops.io.renewal import CurrentProperties, Renewal
 
 NAME = "resolving"
 STORES = {
@@ -26,13 +26,16 @@ STORES = {
 """Scheme -> the store that serves it."""
 
 
-def object_store(name: str, properties: Mapping[str, str]) -> FileIO:
+def object_store(name: str, properties: Mapping[str, str], renewal: Renewal | None = None) -> FileIO:
     """The FileIO of an object store. Raises RuntimeMissingError where its client is not installed, OptionError."""
     if importlib.util.find_spec("obstore") is None:
         raise RuntimeMissingError("object stores need the client obstore: pip install 'iceberg-ops[stores]'")
     from iceberg_ops.io.stores.object_store import ObjectStoreFileIO  # noqa: PLC0415 - a back-end chosen by name
 
-    return ObjectStoreFileIO(name, properties)
+    found = ObjectStoreFileIO(name, properties)
+    if renewal is not None:
+        found.renew_with(renewal)
+    return found
 
 
 def hdfs(properties: Mapping[str, str]) -> FileIO:
@@ -51,11 +54,16 @@ class ResolvingFileIO:
         self._properties = {**(properties or {}), "io-impl": NAME}
         self._local = LocalFileIO(self._properties)
         self._stores: dict[str, FileIO] = {}
+        self._renewal: Renewal | None = None
         self._lock = threading.Lock()
+
+    def renew_with(self, renewal: Renewal) -> None:
+        """See ``RenewsCredentials``."""
+        self._renewal = renewal
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return self._properties
+        return self._properties if self._renewal is None else CurrentProperties(self._renewal, {"io-impl": NAME})
 
     def read(self, location: str) -> bytes:
         return self._of(location).read(location)
@@ -121,8 +129,10 @@ class ResolvingFileIO:
             return self._local
         with self._lock:
             if (found := self._stores.get(name)) is None:
-                make = hdfs if name == "hdfs" else partial(object_store, name)
-                found = self._stores[name] = make(self._properties)
+                if name == "hdfs":
+                    found = self._stores[name] = hdfs(self._properties)
+                else:
+                    found = self._stores[name] = object_store(name, self._properties, self._renewal)
             return found
 
 

@@ -69,7 +69,8 @@ class IcebergOpsOperator(GuardedOperator):
     :param table: ``namespace.table``, or ``catalog.namespace.table`` with the connection's catalog (templated)
     :param options: the job's options under Iceberg's names (templated)
     :param where: Spark SQL condition (templated). ``delete`` and ``update`` need one; ``true`` means every row
-    :param source: rows to read, as the job spec's ``source`` (templated)
+    :param source: rows to read, as the job spec's ``source`` (templated). The ``catalog`` of a table may be the id of its
+        connection
     :param change: write mode, SET, ON and clauses, as the job spec's ``change`` (templated)
     :param run_key: names the work; a commit with this key is made once, however often the task runs. Default: DAG, run, task and
         a digest of the work, so a retry or a cleared task of the same run repeats nothing (templated)
@@ -172,7 +173,7 @@ class IcebergOpsOperator(GuardedOperator):
             "dry-run": flag("plan_only", self.plan_only),
             "lane": self.chosen_lane(),
             "plan-id": optional_text("plan_id", self.plan_id),
-            "source": _part("source", self.source, Source),
+            "source": _part("source", _with_catalog(self.source), Source),
             "change": _part("change", self.change, RowChange),
             "job-id": str(uuid.uuid4()),
             "report": str(folder.report),
@@ -326,6 +327,13 @@ def _part(name: str, value: Any, kind: type[Any]) -> Any:
     fields = _mapping(name, value)
     check_given(name, fields)
     return msgspec.to_builtins(_document(fields, kind))
+
+
+def _with_catalog(source: Any) -> Any:
+    """The source with the settings of its catalog, if it names the catalog's connection. Raises OptionError."""
+    if not isinstance(source, Mapping) or not isinstance(conn_id := source.get("catalog"), str) or conn_id == "None":
+        return source
+    return {**source, "catalog": msgspec.to_builtins(IcebergCatalogHook(conn_id).get_conn())}
 
 
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:

@@ -1,12 +1,14 @@
-"""The metadata of the connection type ``iceberg_ops`` for Airflow's connection form: entry point ``apache_airflow_provider``.
+"""The metadata of the connection types for Airflow's connection form: entry point ``apache_airflow_provider``.
 
-Without it the type is missing in the form's list, and its Test button finds no hook. Imports nothing, because every Airflow
-process reads it.
+Without it the types are missing in the form's list, and their Test buttons find no hook. Imports nothing of Airflow, because every
+Airflow process reads it.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from iceberg_airflow.connection_types import ANY_CATALOG, TYPES
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -18,7 +20,7 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Row operations and maintenance of Apache Iceberg tables",
         "connection-types": [
             {
-                "connection-type": "iceberg_ops",
+                "connection-type": ANY_CATALOG,
                 "hook-class-name": "iceberg_airflow.hook.IcebergCatalogHook",
                 "hook-name": "Iceberg catalog",
                 "ui-field-behaviour": {
@@ -26,6 +28,7 @@ def get_provider_info() -> dict[str, Any]:
                     "relabeling": {"login": "Catalog user", "password": "Catalog password"},
                     "placeholders": {"extra": example},
                 },
-            }
+            },
+            *(kind.form() for kind in TYPES.values()),
         ],
     }

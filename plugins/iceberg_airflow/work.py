@@ -23,6 +23,25 @@ class Request(Document, frozen=True, kw_only=True):
     schedule: str | None = None
 
 
+class Trial(Document, frozen=True, kw_only=True):
+    """Request to try a catalog, or without one a store by its properties; ``folder``: where a file is written and deleted."""
+
+    catalog: CatalogConfig | None = None
+    store: dict[str, str] = {}  # noqa: RUF012
+    folder: str | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return self.store if self.catalog is None else self.catalog.properties
+
+
+class Tried(Document, frozen=True, kw_only=True):
+    """The answer: whether every step worked, and a line about them."""
+
+    works: bool
+    said: str
+
+
 class StepWork(Document, frozen=True, kw_only=True):
     """One maintenance step of one table, with its effective options."""
 

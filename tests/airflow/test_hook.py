@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +10,13 @@ import pytest
 from airflow.sdk import Connection
 from sqlalchemy import make_url
 
-from iceberg_airflow.hook import IcebergCatalogHook, catalog_config
-from iceberg_airflow.provider_info import get_provider_info
+from iceberg_airflow.connection_settings import catalog_config
+from iceberg_airflow.hook import IcebergCatalogHook
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import OptionError
 
 pytestmark = pytest.mark.airflow
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def connection(extra: dict[str, Any], login: str | None = None, password: str | None = None) -> Connection:
@@ -172,60 +167,30 @@ def test_a_uri_that_cannot_be_split_is_named_and_not_shown() -> None:
     assert "geheim" not in str(caught.value)
 
 
-# what Airflow's connection form knows
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package as pip leaves it: its metadata on the path."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    folder = tmp_path / "iceberg_ops-9.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: iceberg-ops\nVersion: 9\n")
-    lines = [f"{name} = {target}" for name, target in project["entry-points"]["apache_airflow_provider"].items()]
-    (folder / "entry_points.txt").write_text("[apache_airflow_provider]\n" + "\n".join(lines) + "\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT), str(ROOT / "plugins")]))
-
-
-@pytest.mark.usefixtures("installed")
-def test_the_connection_type_is_in_airflows_list_with_a_hook_that_can_test_it() -> None:
-    program = """
-from airflow.providers_manager import ProvidersManager
-manager = ProvidersManager()
-found = manager.hooks["iceberg_ops"]
-print(found.hook_name, found.hook_class_name, found.connection_testable, manager.field_behaviours["iceberg_ops"]["relabeling"])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1:] == [
-        "Iceberg catalog iceberg_airflow.hook.IcebergCatalogHook True {'login': 'Catalog user', 'password': 'Catalog password'}"
-    ], done.stderr[-2000:]
-
-
-def test_provider_and_hook_say_the_same() -> None:
-    (form,) = get_provider_info()["connection-types"]
-    assert form["connection-type"] == IcebergCatalogHook.conn_type
-    assert form["hook-name"] == IcebergCatalogHook.hook_name
-    assert form["hook-class-name"] == f"{IcebergCatalogHook.__module__}.{IcebergCatalogHook.__qualname__}"
+# the Test button
 
 
 def use(monkeypatch: pytest.MonkeyPatch, **extra: str) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps({"conn_type": "iceberg_ops", "extra": {"name": "lake", **extra}}))
 
 
-def test_a_connection_that_works_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_works_says_what_each_step_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     properties = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": str(tmp_path)}
     load_catalog(CatalogConfig(name="lake", type="sql", properties=properties)).create_namespace(("nyc",))
     use(monkeypatch, type="sql", **properties)
-    assert IcebergCatalogHook().test_connection() == (True, "catalog lake (sql) answers; namespaces: nyc")
+    works, said = IcebergCatalogHook().test_connection()
+    assert works
+    assert said.startswith("catalog lake (sql) works, as far as it was tried: reach and authenticate: catalog lake answers;")
+    assert "list namespaces: nyc; load a table: no table is in the first 50 namespaces" in said
 
 
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
         ({}, "extra must hold 'type'"),
-        ({"type": "nonsense"}, "BAD_OPTION: catalog lake: type 'nonsense' is not known"),
-        ({"type": "sql", "uri": "postgresql://me:geheim@db:54x2/x"}, "BAD_OPTION: catalog property uri"),
-        ({"type": "sql", "uri": "sqlite:////nowhere/c.db"}, "CATALOG_UNAVAILABLE: catalog lake: unable to open database file"),
+        ({"type": "nonsense"}, "fails to reach and authenticate (BAD_OPTION): catalog lake: type 'nonsense' is not known"),
+        ({"type": "sql", "uri": "postgresql://me:geheim@db:54x2/x"}, "(BAD_OPTION): catalog property uri"),
+        ({"type": "sql", "uri": "sqlite:////nowhere/c.db"}, "(CATALOG_UNAVAILABLE): catalog lake: unable to open database file"),
     ],
 )
 def test_a_connection_that_does_not_work_says_why(extra: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, read_catalogs
+from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, configuration_files, find_catalog, read_catalogs
 from iceberg_ops.errors import OptionError
 
 LAKE = "catalogs:\n- {name: lake, type: sql, properties: "
@@ -23,7 +23,7 @@ LAKE = "catalogs:\n- {name: lake, type: sql, properties: "
             ":4: catalogs[0].uri: unknown key: the keys are name, type, properties. Properties go below 'properties' "
             "(1 more problem below)",
         ),
-        ("catalog: []\n", ":1: catalog: unknown key (did you mean 'catalogs'?): the keys are catalogs"),
+        ("catalog: []\n", ":1: catalog: unknown key (did you mean 'catalogs'?): the keys are catalogs, also-read"),
         ("catalogs:\n- name: lake\n", ":2: catalogs[0]: key 'type' is missing"),
         (
             f"{LAKE}{{uri: 5}}}}\n",
@@ -48,3 +48,53 @@ def test_an_empty_file_has_no_catalogs(tmp_path: Path) -> None:
     path = tmp_path / "lakes.yml"
     path.write_text("# nothing yet\n")
     assert read_catalogs({CATALOGS_VARIABLE: str(path)}) == []
+
+
+def _spark(folder: Path, name: str, catalog: str) -> Path:
+    path = folder / name
+    begun = f"spark.sql.catalog.{catalog}"
+    path.write_text(
+        f"{begun} org.apache.iceberg.spark.SparkCatalog\n{begun}.type hadoop\n{begun}.warehouse /wh\n{begun}.x s3cret\n"
+    )
+    return path
+
+
+def test_a_file_takes_over_catalogs_and_its_own_come_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, two = _spark(tmp_path, "one.conf", "one"), _spark(tmp_path, "two.conf", "lake")
+    path = tmp_path / "lakes.yml"
+    path.write_text(
+        "catalogs:\n- {name: lake, type: filesystem, properties: {warehouse: /own}}\n"
+        f"also-read: ['spark:{one}', 'spark:{two}', 'spark:{two}']\n"
+    )
+    environment = {CATALOGS_VARIABLE: str(path)}
+    assert [(c.name, c.properties["warehouse"]) for c in read_catalogs(environment)] == [("lake", "/own"), ("one", "/wh")]
+    assert configuration_files(environment) == [path, one, two, two]
+    assert find_catalog("one", environment) == find_catalog("one", environment)
+    assert [record.message for record in caplog.records] == [f"catalog one of Spark ({one}): x has no effect here"]
+
+
+def test_the_variable_may_name_the_configuration_of_another_program(tmp_path: Path) -> None:
+    conf = _spark(tmp_path, "spark-defaults.conf", "lake")
+    for named, more in ((f"spark:{conf}", {}), ("spark", {"SPARK_CONF_DIR": str(tmp_path)})):
+        environment = {CATALOGS_VARIABLE: named, **more}
+        assert [c.name for c in read_catalogs(environment)] == ["lake"]
+        assert configuration_files(environment) == [conf]
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        (["hive"], "also-read: 'hive' must be pyiceberg or spark"),
+        (["spark:~/spark.conf"], "begins with ~"),
+        (["spark:/nowhere"], "spark:/nowhere: there is no such file"),
+        (["pyiceberg:/nowhere"], "pyiceberg:/nowhere: there is no such file"),
+        (["spark:ONE", "spark:TWO"], "catalog 'one' is defined by Spark"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_named(sources: list[str], said: str, tmp_path: Path) -> None:
+    one, two = _spark(tmp_path, "one.conf", "one"), _spark(tmp_path, "two.conf", "one")
+    path = tmp_path / "lakes.yml"
+    path.write_text(f"also-read: {[s.replace('ONE', str(one)).replace('TWO', str(two)) for s in sources]}\n")
+    with pytest.raises(OptionError) as caught:
+        read_catalogs({CATALOGS_VARIABLE: str(path)})
+    assert said in str(caught.value)

@@ -15,7 +15,6 @@ import pytest
 from iceberg_ops.errors import IcebergOpsError, OptionError, RuntimeMissingError, TerminalError, UnsupportedError
 from iceberg_ops.io import resolving
 from iceberg_ops.io.load import load_file_io
-from iceberg_ops.io.stores.aws_profiles import Profile
 from iceberg_ops.io.stores.azure import azure_store
 from iceberg_ops.io.stores.gcs import gcs_store
 from iceberg_ops.io.stores.s3 import s3_store
@@ -73,9 +72,8 @@ def test_files_are_encrypted_as_the_properties_say(given: Mapping[str, str], fou
 
 WRONG: dict[str, tuple[Mapping[str, str], type[IcebergOpsError], str]] = {
     "half a key": ({"s3.access-key-id": "AKIA"}, OptionError, "set both, or none"),
-    "a role": ({"s3.role-arn": "arn:aws:iam::1:role/r"}, UnsupportedError, "s3.role-arn, because roles are not assumed here"),
-    "Java's role": ({"client.assume-role.arn": "arn"}, UnsupportedError, "client.assume-role.arn, because roles"),
     "a class": ({"s3.write.storage-class": "STANDARD_IA"}, UnsupportedError, "files are written in the store's default class"),
+    "tags of a role": ({"client.assume-role.tags.a": "x"}, UnsupportedError, "because roles are assumed without tags"),
     "tags": ({"s3.write.tags.team": "x"}, UnsupportedError, "s3.write.tags.team, because files are written without tags"),
     "no deletes": ({"s3.delete-enabled": "false"}, UnsupportedError, "s3.delete-enabled, because maintenance deletes files"),
     "remote signing": ({"s3.remote-signing-enabled": "true"}, UnsupportedError, "requests are signed here"),
@@ -218,31 +216,10 @@ def test_the_address_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPat
     assert not load_file_io({k: v for k, v in store.properties.items() if k != "s3.endpoint"}).exists(f"s3://{BUCKET}/nothing")
 
 
-def test_a_profile_has_settings_of_both_files(tmp_path: Path) -> None:
-    _profile(tmp_path, "[profile a]\nregion = eu-north-1\naws_access_key_id = old\n", "config")
-    _profile(tmp_path, "[a]\naws_access_key_id = new\naws_secret_access_key = s\naws_session_token = t\n")
-    found = Profile.chosen({"HOME": str(tmp_path), "AWS_PROFILE": "a"})
-    assert found is not None
-    assert found.region == "eu-north-1"
-    keys = found()
-    assert (keys["access_key_id"], keys["secret_access_key"], keys["token"]) == ("new", "s", "t")
-    assert Profile.chosen({"HOME": str(tmp_path)}) is None
-
-
 def test_a_profile_that_loses_its_keys_is_a_terminal_error(tmp_path: Path, object_store: Callable[[str], Store]) -> None:
     _profile(tmp_path, f"[default]\naws_access_key_id = {ACCESS_KEY}\n")
     with pytest.raises(TerminalError, match=r"the credentials cannot be used .*AWS profile 'default' has no aws_access_key_id and"):
         load_file_io(_of_store(object_store("versitygw"))).read(f"s3://{BUCKET}/nothing")
-
-
-def test_a_profile_that_gets_its_keys_elsewhere_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    _profile(tmp_path, "[profile sso]\nsso_session = x\n", "config")
-    with pytest.raises(OptionError, match=r"by sso_session, which is not supported: .* export-credentials"):
-        Profile.chosen({"HOME": str(tmp_path), "AWS_PROFILE": "sso"})
-    _profile(tmp_path, "no section = geheim\n")
-    with pytest.raises(OptionError, match="cannot be read as a file of AWS profiles") as refused:
-        Profile.chosen({"HOME": str(tmp_path), "AWS_PROFILE": "sso"})
-    assert "geheim" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

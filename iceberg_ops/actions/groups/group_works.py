@@ -52,7 +52,7 @@ def works_of(
                 tasks=_texts(tasks),
                 read=read,
                 write=write,
-                io_properties=dict(io.properties),
+                io_properties=io.properties,
                 target_file_size=group.target_file_size if len(parts) < 2 else _target_of_part(group, tasks, sizes),
                 operation_id=operation_id,
                 task_id=f"{len(found):05d}",

@@ -34,10 +34,9 @@ from iceberg_ops.catalog.glue.glue_table import (
     location_in,
     new_input,
 )
-from iceberg_ops.catalog.names import check_new_names
+from iceberg_ops.catalog.one_level import OneLevelCatalog
 from iceberg_ops.catalog.outcomes import unknown_outcome
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
-from iceberg_ops.catalog.recording import RecordingCatalog
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, IcebergOpsError, NoSuchNamespaceError
 from iceberg_ops.io.file_io import FileIO
 
@@ -77,7 +76,7 @@ class _OfThread(threading.local):
     attempt: _Attempt | None = None
 
 
-class GlueCatalog(RecordingCatalog):
+class GlueCatalog(OneLevelCatalog):
     """``skip_archive``: whether Glue keeps no former version of a record (Java: ``glue.skip-archive``)."""
 
     def __init__(
@@ -104,7 +103,7 @@ class GlueCatalog(RecordingCatalog):
 
     def _record(self, identifier: Identifier) -> dict[str, Any] | None:
         """Glue's record of a table, of Iceberg or not. Glue keeps names in lower case: another spelling is no other name."""
-        if len(identifier) != 2 or any(not name or name != name.lower() for name in identifier):
+        if not self._can_be(identifier):
             return None
         database, name = identifier
         try:
@@ -283,14 +282,8 @@ class GlueCatalog(RecordingCatalog):
         (database,) = namespace
         return sorted((database, str(record["Name"])) for record in self._tables_in(database) if location_in(record) is not None)
 
-    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        if parent:
-            return []
-        return sorted((str(database["Name"]),) for database in self._glue.pages("GetDatabases", "DatabaseList"))
-
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
-        _check_new_names(namespace, namespace)
-        check_new_names(namespace)
+        self._check_new_namespace(namespace)
         given = dict(properties or {})
         database: dict[str, Any] = {"Name": namespace[0]}
         if (location := given.pop(_LOCATION, None)) is not None:
@@ -312,27 +305,21 @@ class GlueCatalog(RecordingCatalog):
         except NoSuchEntity:
             raise NoSuchNamespaceError(f"catalog {self.name} has no namespace {database}") from None
 
-    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
-        database = self._database(namespace)
-        if database is None:
-            self._check_namespace(namespace)
-            return {}
-        found: dict[str, str] = dict(database.get("Parameters") or {})
-        for key, name in ((_LOCATION, "LocationUri"), (DESCRIPTION, "Description")):
-            if database.get(name):
-                found[key] = database[name]
-        return found
+    _service = "Glue"
 
-    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
-        return self._database(namespace) is not None
+    def _databases(self) -> Iterator[str]:
+        return (str(database["Name"]) for database in self._glue.pages("GetDatabases", "DatabaseList"))
 
-    def _database(self, namespace: tuple[str, ...]) -> dict[str, Any] | None:
-        if len(namespace) != 1 or not namespace[0] or namespace[0] != namespace[0].lower():
-            return None
+    def _properties_of(self, database: str) -> dict[str, str] | None:
         try:
-            return self._glue.read_one("GetDatabase", "Database", Name=namespace[0])
+            record = self._glue.read_one("GetDatabase", "Database", Name=database)
         except NoSuchEntity:
             return None
+        found: dict[str, str] = dict(record.get("Parameters") or {})
+        for key, name in ((_LOCATION, "LocationUri"), (DESCRIPTION, "Description")):
+            if record.get(name):
+                found[key] = record[name]
+        return found
 
     def _tables_in(self, database: str) -> list[dict[str, Any]]:
         """Glue's records of a database, of Iceberg or not. Raises NoSuchNamespaceError."""
@@ -341,20 +328,15 @@ class GlueCatalog(RecordingCatalog):
         except NoSuchEntity:
             raise NoSuchNamespaceError(f"catalog {self.name} has no namespace {database}") from None
 
-    def _check_new(self, identifier: Identifier) -> None:
-        if len(identifier) > 1:
-            _check_new_names(identifier[:-1], identifier)
-        super()._check_new(identifier)
+    def _is_kept(self, name: str) -> bool:
+        return bool(name) and name == name.lower()
 
-
-def _check_new_names(namespace: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Raise BadInputError for names that Glue, or Athena, does not take (Java: ``IcebergToGlueConverter``)."""
-    if len(namespace) != 1:
-        raise BadInputError(f"namespace {'.'.join(namespace)}: Glue has one level of namespaces")
-    if wrong := next((name for name in names if not _NAME.fullmatch(name)), None):
-        raise BadInputError(
-            f"name {wrong!r}: a name in Glue must have 1 to 252 characters, which are lower-case letters, digits or underscores"
-        )
+    def _check_new_name(self, name: str) -> None:
+        """See ``OneLevelCatalog``. Athena's rule (Java: ``IcebergToGlueConverter``)."""
+        if not _NAME.fullmatch(name):
+            raise BadInputError(
+                f"name {name!r}: a name in Glue must have 1 to 252 characters, which are lower-case letters, digits or underscores"
+            )
 
 
 def _is_retired_by(attempt: _Attempt, record: Mapping[str, Any] | None) -> bool:

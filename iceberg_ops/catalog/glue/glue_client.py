@@ -21,8 +21,9 @@ from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError
 from iceberg_ops.catalog.rest.connection import Connection, new_client
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
-from iceberg_ops.catalog.rest.sigv4 import AwsKeys, SigV4
+from iceberg_ops.catalog.rest.sigv4 import SigV4
 from iceberg_ops.errors import CatalogUnavailableError, OptionError
+from iceberg_ops.io.aws.found_keys import found_keys
 
 _TIMEOUTS_S = (10.0, 60.0)
 """For the connection, and for an answer."""
@@ -55,9 +56,9 @@ _ANSWERS: dict[str, type[Exception]] = {
 
 
 class Glue:
-    """Glue as ``properties`` reach it: ``glue.region``, ``glue.access-key-id``, ``glue.secret-access-key``, ``glue.session-token``,
-    else the same of ``client.*``, else of the environment. ``glue.endpoint`` is another address than AWS's, ``glue.id`` the
-    catalog's id. Safe to use from several threads. Raises OptionError."""
+    """Glue as ``properties`` reach it: ``glue.region``, and keys as ``io.aws.found_keys`` finds them, which are renewed.
+    ``glue.endpoint`` is another address than AWS's, ``glue.id`` the catalog's id. Safe to use from several threads. Raises
+    OptionError."""
 
     def __init__(
         self,
@@ -69,23 +70,16 @@ class Glue:
     ) -> None:
         self._catalog, self._sleep = catalog, sleep
         self._id = properties.get("glue.id")
-        given = {key.replace("glue.", "client.", 1): value for key, value in properties.items() if key.startswith("glue.")}
-        found = {**properties, **given}
-        region = found.get("client.region") or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        found = found_keys(properties, "glue", environment)
+        named = (properties.get("glue.region"), properties.get("client.region"))
+        region = next(
+            filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"), found.region)), None
+        )
         if not region:
             raise OptionError(f"catalog {catalog} (type glue) needs a region: set glue.region, client.region or AWS_REGION")
         self._endpoint = properties.get("glue.endpoint", f"https://glue.{region}.amazonaws.com").rstrip("/") + "/"
-        try:
-            keys = AwsKeys.of(found, environment)
-        except OptionError:
-            raise OptionError(
-                f"catalog {catalog} (type glue) needs keys: set glue.access-key-id and glue.secret-access-key, or "
-                f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment; profiles and instance roles are not looked up"
-            ) from None
-        secrets = KnownSecrets(found)
-        secrets.add("client.secret-access-key", keys.secret)
-        secrets.add("client.session-token", keys.session_token or "")
-        signature = SigV4(keys, service="glue", region=region)
+        secrets = KnownSecrets(properties)
+        signature = SigV4(found.keys, service="glue", region=region, secrets=secrets)
         client = new_client({}, _TIMEOUTS_S)
         self._connection = Connection(catalog, client, secrets, authorization=signature, sleep=sleep, repeats_answered=False)
 

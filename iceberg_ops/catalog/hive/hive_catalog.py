@@ -49,10 +49,9 @@ from iceberg_ops.catalog.hive.hive_table import (
     set_metadata,
 )
 from iceberg_ops.catalog.hive.metastore import Answer, InvalidObject, Metastore, NoSuchObject, ObjectExists, user_name
-from iceberg_ops.catalog.names import check_new_names
+from iceberg_ops.catalog.one_level import OneLevelCatalog
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, state_if_interrupted
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
-from iceberg_ops.catalog.recording import RecordingCatalog
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
@@ -81,7 +80,7 @@ class _OfThread(threading.local):
     """Says that the change is about to be tried: waiting for a lock and reading the record come before."""
 
 
-class HiveCatalog(RecordingCatalog):
+class HiveCatalog(OneLevelCatalog):
     """``locks``: whether commits take the metastore's lock if the table's own property does not decide."""
 
     def __init__(
@@ -109,7 +108,7 @@ class HiveCatalog(RecordingCatalog):
 
     def _hive_table(self, identifier: Identifier) -> HiveTable | None:
         """The metastore's record of an Iceberg table; None if there is none, also if the table is Hive's own."""
-        if len(identifier) != 2 or not all(map(_is_kept, identifier)):
+        if not self._can_be(identifier):
             return None
         database, name = identifier
         try:
@@ -298,15 +297,8 @@ class HiveCatalog(RecordingCatalog):
             found += [(database, str(table.tableName)) for table in tables if _location_in(table) is not None]
         return sorted(found)
 
-    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        if parent:
-            return []
-        names: list[str] = self._metastore.call(lambda client: client.get_all_databases())
-        return sorted((name,) for name in names)
-
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
-        _check_new_names(namespace, namespace)
-        check_new_names(namespace)
+        self._check_new_namespace(namespace)
         (name,) = namespace
         given = dict(properties or {})
         location = given.pop(_LOCATION, None) or (None if self._warehouse is None else f"{self._warehouse}/{name}.db")
@@ -337,46 +329,31 @@ class HiveCatalog(RecordingCatalog):
         except InvalidObject as e:
             raise BadInputError(f"namespace {name} is not empty: {e}") from e
 
-    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
-        database = self._database(namespace)
-        if database is None:
-            self._check_namespace(namespace)
-            return {}
-        found = dict(database.parameters or {})
-        if database.description:
-            found[_COMMENT] = database.description
-        if database.locationUri:
-            found[_LOCATION] = database.locationUri
-        return found
+    _service = "a Hive Metastore"
 
-    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
-        return self._database(namespace) is not None
+    def _databases(self) -> list[str]:
+        names: list[str] = self._metastore.call(lambda client: client.get_all_databases())
+        return names
 
-    def _database(self, namespace: tuple[str, ...]) -> Database | None:
-        if len(namespace) != 1 or not _is_kept(namespace[0]):
-            return None
+    def _properties_of(self, database: str) -> dict[str, str] | None:
         try:
-            found: Database = self._metastore.call(lambda client: client.get_database(namespace[0]))
+            record: Database = self._metastore.call(lambda client: client.get_database(database))
         except NoSuchObject:
             return None
+        found = dict(record.parameters or {})
+        if record.description:
+            found[_COMMENT] = record.description
+        if record.locationUri:
+            found[_LOCATION] = record.locationUri
         return found
 
-    def _check_new(self, identifier: Identifier) -> None:
-        if len(identifier) > 1:
-            _check_new_names(identifier[:-1], identifier)
-        super()._check_new(identifier)
+    def _is_kept(self, name: str) -> bool:
+        """See ``OneLevelCatalog``. The metastore finds ``t `` by ``t``; but a lock on ``t `` is not that on ``t``."""
+        return bool(name) and name == name.strip(_TRIMMED).lower()
 
-
-def _check_new_names(namespace: tuple[str, ...], names: tuple[str, ...]) -> None:
-    if len(namespace) != 1:
-        raise BadInputError(f"namespace {'.'.join(namespace)}: a Hive Metastore has one level of namespaces")
-    if capital := next((name for name in names if name != name.lower()), None):
-        raise BadInputError(f"name {capital!r}: a Hive Metastore keeps names in lower case: use {capital.lower()!r}")
-
-
-def _is_kept(name: str) -> bool:
-    """Whether the metastore keeps the name as it is. It finds others, too; but a lock on ``t `` is not that on ``t``."""
-    return bool(name) and name == name.strip(_TRIMMED).lower()
+    def _check_new_name(self, name: str) -> None:
+        if name != name.lower():
+            raise BadInputError(f"name {name!r}: a Hive Metastore keeps names in lower case: use {name.lower()!r}")
 
 
 def _tables(database: str, names: list[str], client: ThriftHiveMetastore.Client) -> list[HiveTable]:

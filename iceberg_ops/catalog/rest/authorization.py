@@ -11,8 +11,9 @@ import httpx
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
 from iceberg_ops.catalog.rest.oauth2 import DEFAULT_SCOPE, AskForToken, ClientCredentials, TokenRequest
 from iceberg_ops.catalog.rest.settings import checked_uri
-from iceberg_ops.catalog.rest.sigv4 import AwsKeys, SigV4
+from iceberg_ops.catalog.rest.sigv4 import SigV4
 from iceberg_ops.errors import OptionError
+from iceberg_ops.io.aws.found_keys import found_keys
 
 AUTH_TYPE = "rest.auth.type"
 SIGV4_ENABLED = "rest.sigv4-enabled"
@@ -73,10 +74,12 @@ def authorization_of(
             secrets.add("password", proof)
             return FixedHeader(f"Basic {proof}")
         case "sigv4":
+            found = found_keys(properties, "rest", environment)
             return SigV4(
-                AwsKeys.of(properties, environment),
+                found.keys,
                 service=properties.get("rest.signing-name", "execute-api"),
-                region=_region(properties, environment),
+                region=_region(properties, environment, found.region),
+                secrets=secrets,
             )
     if credential := properties.get("credential"):
         request = TokenRequest(
@@ -114,9 +117,9 @@ def _given(properties: Mapping[str, str], name: str) -> str:
     raise OptionError(f"catalog property {AUTH_TYPE} is 'basic': it needs the property {name}")
 
 
-def _region(properties: Mapping[str, str], environment: Mapping[str, str]) -> str:
+def _region(properties: Mapping[str, str], environment: Mapping[str, str], of_profile: str | None) -> str:
     named = (properties.get("rest.signing-region"), properties.get("client.region"))
-    found = next(filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"))), None)
+    found = next(filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"), of_profile)), None)
     if found is None:
         raise OptionError(
             f"catalog property {SIGV4_ENABLED} needs a region: set rest.signing-region, or AWS_REGION in the environment"

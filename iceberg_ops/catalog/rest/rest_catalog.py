@@ -106,7 +106,7 @@ class RestCatalog:
         self._settings = settings
         self._addresses = Addresses(checked_uri("uri", settings.properties["uri"]), settings.prefix, settings.separator)
         self._namespaces = RestNamespaces(name, self._connection, self._addresses, settings)
-        self._storage = TableStorage(settings.of_files, opened.secrets, io)
+        self._storage = TableStorage(settings.of_files, opened.secrets, io, clock)
         self._delegation = {} if f"header.{DELEGATION}" in settings.properties else {DELEGATION: "vended-credentials"}
         self._kept = KeptTables()
         self._changes = Changes(name, self._connection, self._delegation)
@@ -143,11 +143,23 @@ class RestCatalog:
         if not found.location:
             raise NoAnswerError(f"catalog {self._name}: the answer to {what} names no metadata file")
         lent, before = found.lent.for_location(found.metadata.location), self._kept.get(identifier)
-        table = Table((self._name, *identifier), found.metadata, found.location, io or self._storage.of_table(lent))
+        table = Table((self._name, *identifier), found.metadata, found.location, io or self._files(identifier, lent))
         if (etag := answer.headers.get("etag")) and (io is None or (before is not None and before.table.io is io)):
             ends = before.expires_at_ms if io is not None and before is not None else expires_at_ms(lent)
             self._kept.keep(identifier, Kept(etag, table, ends))
         return table
+
+    def _files(self, identifier: Identifier, lent: Mapping[str, str]) -> FileIO:
+        return self._storage.of_table(lent, partial(self._lent_again, identifier))
+
+    def _lent_again(self, identifier: Identifier) -> Mapping[str, str]:
+        """What the server lends for the table now. Raises NoSuchTableError, and what ``load_table`` raises."""
+        what = f"renewing credentials of table {shown(identifier)}"
+        answer = self._connection.ask("GET", self._addresses.table(identifier), headers=self._delegation)
+        if not answer.is_success:
+            raise refusal(self._name, what, answer, self._no_table(identifier))
+        found = LoadedTable.of(answer.document(what), what)
+        return found.lent.for_location(found.metadata.location)
 
     def _done(self, identifier: Identifier, answer: Answer, what: str, io: FileIO | None = None) -> Table:
         """The table of the answer to a successful change. Raises NoAnswerError for an answer that cannot be read."""
@@ -201,7 +213,7 @@ class RestCatalog:
         body = {**self._creation(identifier, schema, spec, sort_order, location, properties), "stage-create": True}
         answer = self._asked_to_create(identifier, body, what)
         found = LoadedTable.of(answer.document(what), what)
-        io = self._storage.of_table(found.lent.for_location(found.metadata.location))
+        io = self._files(identifier, found.lent.for_location(found.metadata.location))
         return Table((self._name, *identifier), found.metadata, "", io)
 
     def _asked_to_create(self, identifier: Identifier, body: Any, what: str) -> Answer:

@@ -5,5 +5,4 @@
 - ``answers``: what a client's error means to the caller.
 - ``object_store``: the FileIO; ``ranged_input`` and ``staged_output`` are its open files, ``creation``, ``deletes``
 and ``listings`` what they say.
-- ``aws_profiles``: keys out of ``~/.aws``.
 """

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from obstore.store import AzureStore, ObjectStore
 
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.stores.settings import address, client_options, flag, refuse, retries
+from iceberg_ops.io.renewal import Renewal
+from iceberg_ops.io.stores.settings import address, client_options, expiry, flag, refuse, retries
 
 if TYPE_CHECKING:
-    from obstore.store import AzureConfig, AzureCredential
+    from obstore.store import AzureConfig, AzureCredential, AzureSASToken
 
 SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
+_SAS = ("adls.sas-token",)
 _REFUSED = {
     "adls.token-credential-provider": "classes of Java give no credentials here: set a key, a token, or the environment",
 }
 _NAMES = {
     "account_name": ("adls.account-name", "adls.auth.shared-key.account.name"),
     "account_key": ("adls.account-key", "adls.auth.shared-key.account.key"),
-    "sas_key": ("adls.sas-token",),
+    "sas_key": _SAS,
     "token": ("adls.token",),
     "tenant_id": ("adls.tenant-id",),
     "client_id": ("adls.client-id",),
@@ -45,7 +48,7 @@ _BEFORE_PRINCIPALS = (
 """Variables of the environment whose credentials the client takes before a service principal's."""
 
 
-def azure_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
+def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | None = None) -> ObjectStore:
     """``bucket``: ``container@account.host``, or the container alone. Raises OptionError, UnsupportedError."""
     refuse(properties, _REFUSED)
     container, _, host = bucket.partition("@")
@@ -68,12 +71,13 @@ def azure_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
         config["skip_signature"] = True
     if endpoint is not None:
         config["endpoint"] = endpoint
+    is_lent = renewal is not None and "sas_key" in config
     return AzureStore(
         container,
         config=config,
         client_options=client_options(endpoint),
         retry_config=retries(properties, "adls"),
-        credential_provider=_given(config),
+        credential_provider=partial(_lent, renewal, account, host) if renewal is not None and is_lent else _given(config),
     )
 
 
@@ -100,6 +104,16 @@ def _given(config: AzureConfig) -> Callable[[], AzureCredential] | None:
             f"property adls.client-secret: the client takes {other} of the environment before it: unset that variable for this job"
         )
     return None if found is None else lambda: found
+
+
+def _lent(renewal: Renewal, account: str | None, host: str) -> AzureSASToken:
+    """A SAS token that is lent, with its expiry. Raises OptionError."""
+    properties = renewal()
+    token = _of(properties, _SAS, account, host)
+    if token is None:
+        raise OptionError("the catalog lends no SAS token any more")
+    names = [f"adls.sas-token-expires-at-ms{suffix}" for suffix in (f".{host}", f".{account}", "")]
+    return {"sas_token": token, "expires_at": expiry(properties, names)}
 
 
 def _of(properties: Mapping[str, str], names: tuple[str, ...], account: str | None, host: str) -> str | None:

@@ -7,16 +7,19 @@ else the instance's service account.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from obstore.store import GCSStore, ObjectStore
 
-from iceberg_ops.io.stores.settings import address, client_options, flag, refuse, retries
+from iceberg_ops.io.renewal import Renewal
+from iceberg_ops.io.stores.settings import address, client_options, expiry, flag, refuse, retries
 
 if TYPE_CHECKING:
     from obstore.store import GCSConfig, GCSCredential
 
 SCHEMES = ("gs",)
+_TOKEN = "gcs.oauth2.token"
 _KEYS = "files are written with the bucket's own encryption"
 _REFUSED = {
     "gcs.encryption-key": _KEYS,
@@ -29,11 +32,11 @@ _NOBODY = '{"client_email": "", "private_key": "", "private_key_id": "", "disabl
 """A service account that asks for no token: the client asks one for uploads even where it signs nothing."""
 
 
-def gcs_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
+def gcs_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | None = None) -> ObjectStore:
     """Raises OptionError, UnsupportedError."""
     refuse(properties, _REFUSED)
     config: GCSConfig = {}
-    token = properties.get("gcs.oauth2.token")
+    token = properties.get(_TOKEN)
     if token:
         config["bearer_token"] = token
     if flag(properties, "gcs.no-auth", False):
@@ -46,10 +49,16 @@ def gcs_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
         config=config,
         client_options=client_options(endpoint),
         retry_config=retries(properties, "gcs"),
-        credential_provider=_given(token) if token else None,
+        credential_provider=None if not token else _given(token) if renewal is None else partial(_lent, renewal),
     )
 
 
 def _given(token: str) -> Callable[[], GCSCredential]:
     """The token of the properties alone: the client would look into the environment as well."""
     return lambda: {"token": token, "expires_at": None}
+
+
+def _lent(renewal: Renewal) -> GCSCredential:
+    """A token that is lent, with its expiry."""
+    properties = renewal()
+    return {"token": properties[_TOKEN], "expires_at": expiry(properties, [f"{_TOKEN}-expires-at"])}

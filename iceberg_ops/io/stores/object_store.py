@@ -27,6 +27,7 @@ from obstore.store import ObjectStore
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.forks import OBJECT_STORES
+from iceberg_ops.io.renewal import CurrentProperties, Renewal
 from iceberg_ops.io.stores import azure, gcs, s3
 from iceberg_ops.io.stores.answers import error_of, named_errors, said
 from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt
@@ -46,7 +47,7 @@ class Family:
 
     name: str
     schemes: tuple[str, ...]
-    client: Callable[[str, Mapping[str, str]], ObjectStore]
+    client: Callable[[str, Mapping[str, str], Renewal | None], ObjectStore]
     bulk: int
     suffix_ranges: bool = True
 
@@ -68,14 +69,19 @@ class ObjectStoreFileIO:
         self._family = FAMILIES[family]
         self._properties = {**(properties or {}), "io-impl": family}
         self._part = s3.part_size(self._properties, PART)
+        self._renewal: Renewal | None = None
         self._clients: dict[str, ObjectStore] = {}
         self._seen: set[str] = set()
         self._proven: set[str] = set()
         self._lock = threading.Lock()
 
+    def renew_with(self, renewal: Renewal) -> None:
+        """See ``RenewsCredentials``."""
+        self._renewal = renewal
+
     @property
     def properties(self) -> Mapping[str, str]:
-        return self._properties
+        return self._properties if self._renewal is None else CurrentProperties(self._renewal, {"io-impl": self._family.name})
 
     def read(self, location: str) -> bytes:
         store, place = self._file(location)
@@ -198,7 +204,7 @@ class ObjectStoreFileIO:
 
     def _made(self, bucket: str) -> ObjectStore:
         try:
-            return self._family.client(bucket, self._properties)
+            return self._family.client(bucket, self._properties, self._renewal)
         except (BaseError, ValueError) as e:
             raise OptionError(
                 f"bucket {bucket}: the client of {self._family.name} refuses the properties ({said(str(e))})"

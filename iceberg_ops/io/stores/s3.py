@@ -1,34 +1,36 @@
 """A client of S3, or of a store that speaks S3, from Iceberg's ``s3.*`` and ``client.*`` properties.
 
-Credentials: the properties' own, else those of ``s3.profile-name``, of the environment or of AWS_PROFILE, else a web identity, a
-container's or an instance's role, as they are found.
+Credentials are those that ``io.aws.found_keys`` finds; the client asks for them again before they expire.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from obstore.store import ObjectStore, S3Store
 
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.stores.aws_profiles import Profile
-from iceberg_ops.io.stores.settings import address, client_options, flag, number, refuse, retries
+from iceberg_ops.io.aws.found_keys import found_keys
+from iceberg_ops.io.aws.keys import LONGEST_KNOWN, AwsKeys, KeySource, now
+from iceberg_ops.io.renewal import Renewal
+from iceberg_ops.io.stores.settings import address, client_options, expiry, flag, number, refuse, retries
 
 if TYPE_CHECKING:
-    from obstore.store import S3Config, S3Credential
+    from obstore.store import S3Config, S3Credential, S3CredentialProvider
 
 SCHEMES = ("s3", "s3a", "s3n")
 PART_SIZE = "s3.multipart.part-size-bytes"
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _LEAST_PART = 5 << 20
+_EXPIRES = "s3.session-token-expires-at-ms"
 
-_ROLE = "roles are not assumed here: let the environment, a profile or the instance give the role's keys"
 _REFUSED = {
-    "s3.role-arn": _ROLE,
-    "client.assume-role.": _ROLE,
+    "client.assume-role.tags.": "roles are assumed without tags",
     "client.credentials-provider": "classes of Java give no keys here: set s3.access-key-id, a profile or the environment",
     "s3.access-points.": "buckets are named as they are",
     "s3.acl": "files are written without one",
@@ -39,7 +41,7 @@ _REFUSED = {
 _ENCRYPTION = {"s3": "AES256", "kms": "aws:kms", "dsse-kms": "aws:kms:dsse"}
 
 
-def s3_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
+def s3_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | None = None) -> ObjectStore:
     """Raises OptionError, UnsupportedError."""
     refuse(properties, _REFUSED)
     if not flag(properties, "s3.delete-enabled", True):
@@ -47,12 +49,17 @@ def s3_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
     if flag(properties, "s3.remote-signing-enabled", False):
         refuse(properties, {"s3.remote-signing-enabled": "requests are signed here"})
     endpoint = address(properties, "s3.endpoint")
-    profile = None if properties.get("s3.access-key-id") else Profile.chosen(name=properties.get("s3.profile-name"))
-    config: S3Config = {**_identity(properties), **_encryption(properties)}
-    if region := properties.get("s3.region") or properties.get("client.region") or (profile.region if profile else None):
+    is_anonymous = flag(properties, "s3.anonymous", False)
+    found = None if is_anonymous else found_keys(properties, "s3")
+    config: S3Config = {**_encryption(properties)}
+    if region := properties.get("s3.region") or properties.get("client.region") or (found.region if found else None):
         config["region"] = region
-    if flag(properties, "s3.anonymous", False):
+    if is_anonymous:
         config["skip_signature"] = True
+    keys = None if found is None else found.keys
+    if found is not None and found.are_given:
+        config |= _as_they_are(found.keys())
+        keys = found.keys if renewal is None else partial(_lent, renewal)
     if flag(properties, "s3.checksum-enabled", False):
         config["checksum_algorithm"] = "SHA256"
     if not flag(properties, "s3.path-style-access", True):
@@ -65,7 +72,7 @@ def s3_store(bucket: str, properties: Mapping[str, str]) -> ObjectStore:
         config=config,
         client_options=client_options(endpoint or _endpoint_of_environment()),
         retry_config=retries(properties, "s3"),
-        credential_provider=profile or _given_keys(config),
+        credential_provider=None if keys is None else _provider(keys),
     )
 
 
@@ -77,29 +84,32 @@ def part_size(properties: Mapping[str, str], default: int) -> int:
     return size
 
 
-def _identity(properties: Mapping[str, str]) -> S3Config:
-    key, secret = properties.get("s3.access-key-id"), properties.get("s3.secret-access-key")
-    if (key is None) != (secret is None):
-        raise OptionError("properties s3.access-key-id and s3.secret-access-key: set both, or none")
-    found: S3Config = {}
-    if key is not None and secret is not None:
-        found["access_key_id"], found["secret_access_key"] = key, secret
-        if token := properties.get("s3.session-token"):
-            found["session_token"] = token
+def _as_they_are(keys: AwsKeys) -> S3Config:
+    found: S3Config = {"access_key_id": keys.key_id, "secret_access_key": keys.secret}
+    if keys.session_token:
+        found["session_token"] = keys.session_token
     return found
 
 
-def _given_keys(config: S3Config) -> Callable[[], S3Credential] | None:
-    """The keys of the properties alone: the client would send a session token of the environment with them."""
-    if "access_key_id" not in config:
-        return None
-    keys: S3Credential = {
-        "access_key_id": config["access_key_id"],
-        "secret_access_key": config["secret_access_key"],
-        "token": config.get("session_token"),
-        "expires_at": None,
-    }
-    return lambda: keys
+def _lent(renewal: Renewal) -> AwsKeys:
+    """Keys that are lent, with their expiry. Raises OptionError."""
+    properties = renewal()
+    return replace(found_keys(properties, "s3").keys(), expires_at=expiry(properties, [_EXPIRES]))
+
+
+def _provider(keys: KeySource) -> S3CredentialProvider:
+    """What the client calls before the keys that it has expire, also in the middle of a job."""
+
+    def current() -> S3Credential:
+        found = keys()
+        return {
+            "access_key_id": found.key_id,
+            "secret_access_key": found.secret,
+            "token": found.session_token,
+            "expires_at": found.expires_at or now() + LONGEST_KNOWN,
+        }
+
+    return current
 
 
 def _encryption(properties: Mapping[str, str]) -> S3Config:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -49,6 +49,12 @@ def number(properties: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise OptionError(f"property {name} {text!r}: must be a whole number")
     return int(text)
+
+
+def expiry(properties: Mapping[str, str], names: Iterable[str]) -> datetime | None:
+    """When credentials expire by the first of the properties that shows it, in milliseconds since the epoch."""
+    text = next((found for name in names if (found := properties.get(name))), "")
+    return datetime.fromtimestamp(int(text) / 1000, UTC) if text.isascii() and text.isdigit() else None
 
 
 def address(properties: Mapping[str, str], name: str) -> str | None:

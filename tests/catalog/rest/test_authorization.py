@@ -12,8 +12,10 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
-from iceberg_ops.catalog.rest.sigv4 import AwsKeys, SigV4
+from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
+from iceberg_ops.catalog.rest.sigv4 import SigV4
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, OptionError, TerminalError
+from iceberg_ops.io.aws.keys import AwsKeys
 from tests.builders import IDENTIFIER, make_table
 from tests.catalog.rest.fake_server import FakeServer, Serve, answers, error, lost_answer, no_connection
 
@@ -70,7 +72,7 @@ def test_every_request_says_who_asks(server: FakeServer, properties: Mapping[str
         ({"rest.auth.type": "basic"}, "needs the property rest.auth.basic.username"),
         ({"rest.auth.type": "kerberos"}, "must be one of none, basic, oauth2, sigv4"),
         ({"rest.sigv4-enabled": "true", "token": "abcd"}, "choose one"),
-        ({"rest.sigv4-enabled": "true", "rest.signing-region": "eu"}, "needs keys"),
+        ({"rest.sigv4-enabled": "true", "rest.signing-region": "eu", "rest.access-key-id": "a"}, "set both, or none"),
         ({"rest.sigv4-enabled": "true", "rest.access-key-id": "a", "rest.secret-access-key": "b"}, "needs a region"),
         ({"credential": "a:b", "oauth2-server-uri": "auth:8080"}, "oauth2-server-uri must be an address"),
     ],
@@ -220,7 +222,8 @@ SIGNATURES = [
 
 @pytest.mark.parametrize(("keys", "method", "address", "body", "expected"), SIGNATURES)
 def test_a_request_is_signed_as_aws_signs_it(keys: AwsKeys, method: str, address: str, body: bytes | None, expected: str) -> None:
-    signer = SigV4(keys, service="service", region="us-east-1", now=lambda: datetime(2015, 8, 30, 12, 36, tzinfo=UTC))
+    at, secrets = datetime(2015, 8, 30, 12, 36, tzinfo=UTC), KnownSecrets()
+    signer = SigV4(lambda: keys, service="service", region="us-east-1", secrets=secrets, clock=lambda: at)
     headers = {"X-Tenant": "not signed", **({"Content-Type": "application/json"} if body else {})}
     request = httpx.Request(method, address, content=body, headers=headers)
     signer.sign(request)
@@ -229,6 +232,7 @@ def test_a_request_is_signed_as_aws_signs_it(keys: AwsKeys, method: str, address
         f"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders={';'.join(names)}, "
         f"Signature={expected}"
     )
+    assert secrets.hide(f"{keys.secret} {keys.session_token or ''}").strip("* ") == ""
 
 
 @pytest.mark.parametrize(

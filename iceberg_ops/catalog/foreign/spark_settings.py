@@ -1,0 +1,130 @@
+"""The Iceberg catalogs of a Spark configuration: ``spark.sql.catalog.NAME`` and the properties below that name.
+
+Their type is ``type`` or ``catalog-impl``, by default hive; a Hive Metastore's address and the keys of ``s3a`` may be Spark's
+own, as in ``spark.hadoop.fs.s3a.access.key``. Sources: Iceberg 1.11, ``SparkCatalog``, ``CatalogUtil``, ``CatalogProperties``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from iceberg_ops.catalog.foreign.java_properties import parse_properties
+from iceberg_ops.catalog.foreign.jdbc import sqlalchemy_url
+from iceberg_ops.catalog.foreign.taken import Taken, Unusable, taken, unusable
+from iceberg_ops.errors import OptionError
+from iceberg_ops.io.load import IO_IMPL, JAVA_NAMES
+
+_CATALOG = "spark.sql.catalog."
+_CLASSES = ("org.apache.iceberg.spark.SparkCatalog", "org.apache.iceberg.spark.SparkSessionCatalog")
+_TYPES = {"hadoop": "filesystem", "jdbc": "sql"}
+"""Java's name of a type -> the one here, where they differ."""
+_IMPLEMENTATIONS = {
+    "org.apache.iceberg.hadoop.HadoopCatalog": "filesystem",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
+    "org.apache.iceberg.nessie.NessieCatalog": "nessie",
+}
+_METASTORES = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris")
+_HADOOP_FILES = (None, "org.apache.iceberg.hadoop.HadoopFileIO")
+_S3A = {
+    "fs.s3a.endpoint": "s3.endpoint",
+    "fs.s3a.endpoint.region": "client.region",
+    "fs.s3a.access.key": "s3.access-key-id",
+    "fs.s3a.secret.key": "s3.secret-access-key",
+    "fs.s3a.session.token": "s3.session-token",
+    "fs.s3a.path.style.access": "s3.path-style-access",
+}
+_OF_ENGINE = ("cache-enabled", "cache.", "clients", "client.pool.", "default-namespace", "metrics-reporter-impl")
+"""About how Spark works with the catalog, not about what it is."""
+_OF_JDBC = ("jdbc.schema-version", "jdbc.init-catalog-tables", "jdbc.strict-mode", "jdbc.add-view-support")
+"""About how Java works with its tables; all else is for the driver."""
+_OF_TABLES = ("table-default.", "table-override.")
+
+
+def spark_file(environment: Mapping[str, str]) -> Path:
+    """Where Spark looks for its defaults. Raises OptionError."""
+    if folder := environment.get("SPARK_CONF_DIR"):
+        return Path(folder) / "spark-defaults.conf"
+    if home := environment.get("SPARK_HOME"):
+        return Path(home) / "conf" / "spark-defaults.conf"
+    raise OptionError("spark: neither SPARK_CONF_DIR nor SPARK_HOME is set: name the file, as in spark:/etc/spark-defaults.conf")
+
+
+def spark_catalogs(path: Path) -> list[Taken]:
+    """The catalogs in a properties file. Raises OptionError for one that is missing or no UTF-8 text."""
+    if not path.is_file():
+        raise OptionError(f"spark:{path}: there is no such file")
+    try:
+        settings = parse_properties(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, ValueError):
+        raise OptionError(f"{path}: is no UTF-8 text") from None
+    names = [key.removeprefix(_CATALOG) for key, value in settings.items() if key.startswith(_CATALOG) and value in _CLASSES]
+    return [_taken(name, f"Spark ({path})", settings) for name in names if "." not in name]
+
+
+def _taken(name: str, source: str, settings: Mapping[str, str]) -> Taken:
+    begun = f"{_CATALOG}{name}."
+    given = {key.removeprefix(begun): value for key, value in settings.items() if key.startswith(begun)}
+    notes: list[str] = []
+    try:
+        kind = _kind(given)
+        properties = _kept(given, notes)
+        properties |= _of_hadoop(given, settings, notes)
+        if kind == "hive" and not properties.get("uri"):
+            properties["uri"] = _metastore(settings)
+        if kind == "sql":
+            of_driver = {key.removeprefix("jdbc."): properties.pop(key) for key in list(properties) if key.startswith("jdbc.")}
+            properties["uri"] = sqlalchemy_url(properties.get("uri", ""), of_driver, notes)
+        return taken(name, source, kind, properties, notes)
+    except Unusable as e:
+        return unusable(name, source, str(e))
+
+
+def _kind(given: dict[str, str]) -> str:
+    """Raises Unusable, as Java refuses both."""
+    named, code = given.pop("type", ""), given.pop("catalog-impl", "")
+    if named and code:
+        raise Unusable("type and catalog-impl are both set: Iceberg takes one of them")
+    if code:
+        if code not in _IMPLEMENTATIONS:
+            raise Unusable(f"catalog-impl {code!r} is no class that is known here")
+        return _IMPLEMENTATIONS[code]
+    return _TYPES.get(named.lower(), named.lower() or "hive")
+
+
+def _kept(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in given.items():
+        if key == IO_IMPL and value not in JAVA_NAMES:
+            notes.append(f"{key} {value} has no effect here: files are read by the scheme of their location")
+        elif key.startswith(_OF_TABLES):
+            notes.append(f"{key} has no effect here: set it as a property of the tables")
+        elif not key.startswith((*_OF_ENGINE, *_OF_JDBC, "hadoop.")):
+            found[key] = value
+    return found
+
+
+def _of_hadoop(given: Mapping[str, str], settings: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    """S3 as Hadoop's own client is configured, for a catalog whose files go through it."""
+    own = {key.removeprefix("hadoop."): value for key, value in given.items() if key.startswith("hadoop.")}
+    notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if key not in _S3A]
+    if given.get(IO_IMPL) not in _HADOOP_FILES:
+        notes += [f"hadoop.{key} has no effect beside its {IO_IMPL}" for key in sorted(own) if key in _S3A]
+        return {}
+    both = {**{key: settings[f"spark.hadoop.{key}"] for key in _S3A if f"spark.hadoop.{key}" in settings}, **own}
+    found = {_S3A[key]: value for key, value in both.items() if key in _S3A and _S3A[key] not in given}
+    if (endpoint := found.get("s3.endpoint")) and "://" not in endpoint:
+        tls = {**settings, **{f"spark.hadoop.{key}": value for key, value in own.items()}}
+        plain = tls.get("spark.hadoop.fs.s3a.connection.ssl.enabled", "true").lower() == "false"
+        found["s3.endpoint"] = f"{'http' if plain else 'https'}://{endpoint}"
+    return found
+
+
+def _metastore(settings: Mapping[str, str]) -> str:
+    found = next((value for key in _METASTORES if (value := settings.get(key))), None)
+    if found is None:
+        raise Unusable("it names no uri of its Hive Metastore, and hive-site.xml is not read: set its property uri")
+    return found

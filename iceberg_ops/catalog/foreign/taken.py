@@ -1,0 +1,52 @@
+"""A catalog of another program's configuration as one of this package.
+
+Names that both have stay. Settings without effect here are noted by name, never by value, because a value may be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iceberg_ops.config.catalog_properties import is_known
+from iceberg_ops.config.job_spec import CATALOG_TYPES, CatalogConfig
+from iceberg_ops.errors import OptionError
+
+
+class Unusable(Exception):
+    """The catalog cannot be one of this package; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """``source``: where it is configured. ``config`` None: it cannot be used, and ``refused`` says why."""
+
+    name: str
+    source: str
+    config: CatalogConfig | None
+    refused: str = ""
+    notes: tuple[str, ...] = ()
+
+    def usable(self) -> CatalogConfig:
+        """Raises OptionError with the reason if it cannot be used."""
+        if self.config is None:
+            raise OptionError(f"catalog {self.name!r} of {self.source} cannot be used: {self.refused}")
+        return self.config
+
+
+def taken(name: str, source: str, kind: str, properties: Mapping[str, str], notes: Sequence[str]) -> Taken:
+    """The catalog with the properties that have a value. Those that nothing here reads are kept, and noted."""
+    if kind not in CATALOG_TYPES:
+        return unusable(name, source, f"a catalog of type {kind!r} is not supported")
+    given = {key: value for key, value in properties.items() if value.strip()}
+    unread = [f"{key} has no effect here" for key in sorted(given) if not is_known(kind, key)]
+    try:
+        config = CatalogConfig(name=name, type=kind, properties=given)
+    except OptionError as e:
+        return unusable(name, source, str(e))
+    return Taken(name, source, config, notes=(*notes, *unread))
+
+
+def unusable(name: str, source: str, why: str) -> Taken:
+    """A catalog that is there, and cannot be used."""
+    return Taken(name, source, None, refused=why)

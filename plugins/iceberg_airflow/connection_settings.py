@@ -1,0 +1,237 @@
+"""Reads a connection as the settings of a catalog, or of a store: what each of its fields means.
+
+Given login and password are put into the ``uri`` of a database; for a ``rest`` catalog they are its credential, and a password
+alone is its token, and so for ``nessie``; for other types ``connection_types`` names the properties. A field that the form left
+empty is not given. What two fields say differently is an OptionError, because it would be open which one counts.
+
+Every secret is masked in the log of this process in each form in which it may be printed: Airflow itself masks the password only as
+written in the connection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
+
+from airflow.sdk import Connection
+from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
+
+from iceberg_airflow.connection_types import DEPLOYMENT, NAME, STORES, TEST_FOLDER, TYPES, ConnectionType
+from iceberg_airflow.masking import mask
+from iceberg_ops.config.given_text import check_text
+from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.secrets import is_secret_setting, secrets_of
+from iceberg_ops.errors import OptionError
+
+_FILES = ("sqlite", "duckdb")
+"""Dialects whose databases are files, or in memory: they have no login."""
+_ENCRYPTED_FILES = ("sqlite+pysqlcipher",)
+"""Drivers whose files have a passphrase."""
+_DROPPED = re.compile(r"^[\x00-\x20]|[\t\r\n]")
+"""Characters that ``urlsplit`` silently drops."""
+_NOT_PROPERTIES = (NAME, "type", DEPLOYMENT, STORES, TEST_FOLDER)
+_KEYS_OF_SIGNATURE = ("rest.access-key-id", "rest.secret-access-key")
+
+
+def catalog_config(connection: Connection, stores: Sequence[Connection] = ()) -> CatalogConfig:
+    """A connection as catalog settings, with the properties of its ``stores``. Raises OptionError."""
+    where, kind, extra = _where(connection), TYPES.get(connection.conn_type or ""), _given(connection)
+    if kind is not None and kind.is_store:
+        raise OptionError(f"{where} is a store ({kind.name}): name it under {STORES!r} in the connection of a catalog")
+    if kind is not None and extra.setdefault("type", kind.type) != kind.type:
+        raise OptionError(f"{where}: extra 'type' is {extra['type']!r}, and a connection of type {kind.name} is {kind.type!r}")
+    for key in (NAME, "type"):
+        if not isinstance(extra.get(key), str) or not extra[key]:
+            raise OptionError(f"{where}: extra must hold {key!r}, the catalog's {key}")
+    if "." in extra[NAME]:
+        raise OptionError(f"{where}: extra 'name' must have no dot: it is the first part of every table's name")
+    properties = _properties(where, extra)
+    if kind is not None:
+        properties = _joined(where, properties, _of_own_fields(kind, connection))
+    if extra["type"] == "nessie":
+        properties |= _proof_of_nessie(properties, connection.login, connection.password, where)
+    elif extra["type"] == "rest":
+        properties |= _proof(properties, connection.login, connection.password, where)
+    elif (connection.login or connection.password) and "uri" in properties and (kind is None or kind.type == "sql"):
+        properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)
+    for store in stores:
+        properties = _joined(_where(store), properties, store_properties(store))
+    mask(secrets_of({**properties, "password": connection.password or ""}))
+    return CatalogConfig(name=extra[NAME], type=extra["type"], properties=properties)
+
+
+def store_properties(connection: Connection) -> dict[str, str]:
+    """A connection as the properties of a store. Raises OptionError."""
+    where, kind = _where(connection), TYPES.get(connection.conn_type or "")
+    if kind is None or not kind.is_store:
+        known = ", ".join(name for name, found in TYPES.items() if found.is_store)
+        raise OptionError(f"{where} is of type {connection.conn_type!r}, and no store: its type must be one of {known}")
+    properties = _joined(where, _properties(where, _given(connection)), _of_own_fields(kind, connection))
+    mask(secrets_of({**properties, "password": connection.password or ""}))
+    return properties
+
+
+def store_ids(connection: Connection) -> list[str]:
+    """The connections of stores that a catalog's connection names. Raises OptionError."""
+    found = _given(connection).get(STORES, "")
+    if not isinstance(found, str):
+        raise OptionError(f"{_where(connection)}: extra {STORES!r} must be ids of connections, separated by commas")
+    return [part.strip() for part in found.split(",") if part.strip()]
+
+
+def test_folder(connection: Connection) -> str | None:
+    """The folder in which Test writes a file, if the connection names one. Raises OptionError."""
+    found = _given(connection).get(TEST_FOLDER)
+    if found is not None and not isinstance(found, str):
+        raise OptionError(f"{_where(connection)}: extra {TEST_FOLDER!r} must be a location")
+    return found or None
+
+
+def deployment_of(connection: Connection) -> str | None:
+    """The extra's ``deployment``. Raises OptionError for one that is not text."""
+    found = _given(connection).get(DEPLOYMENT)
+    if found is not None and (not isinstance(found, str) or not found.strip() or "/" in found):
+        raise OptionError(f"{_where(connection)}: extra 'deployment' must be a name without a slash")
+    return found
+
+
+def advice(connection: Connection) -> list[str]:
+    """What is wrong with a connection that can be used: secrets that Airflow shows, and fields that have no effect."""
+    kind, where = TYPES.get(connection.conn_type or ""), _where(connection)
+    shown = [k for k, v in _given(connection).items() if is_secret_setting(k, str(v)) and not should_hide_value_for_key(k)]  # type: ignore[no-untyped-call]
+    found = [
+        f"{where}: Airflow shows extra {key!r}, a secret, to everyone who may see connections: put it into the password, or its "
+        f"name into [core] sensitive_var_conn_names"
+        for key in shown
+        if key != "s3.sse.key" or "custom" in str(_given(connection).get("s3.sse.type", "")).lower()
+    ]
+    if kind is not None:
+        used = {*kind.own_fields, *(("port", "schema") if kind.scheme else ())}
+        unused = [
+            name for name in ("host", "port", "schema", "login", "password") if name not in used and getattr(connection, name)
+        ]
+        found += [f"{where}: its {name} has no effect, because a connection of type {kind.name} has none" for name in unused]
+    if (
+        (kind.type if kind else _given(connection).get("type")) in ("nessie", "rest")
+        and connection.login
+        and not connection.password
+    ):
+        found.append(f"{where}: its login has no effect without a password")
+    return found
+
+
+def _where(connection: Connection) -> str:
+    return f"connection {connection.conn_id}"
+
+
+def _given(connection: Connection) -> dict[str, Any]:
+    """The extra, without fields that the form left empty. Raises OptionError."""
+    extra = connection.extra_dejson
+    if not isinstance(extra, Mapping):
+        raise OptionError(f"{_where(connection)}: extra must be a JSON object, not a {type(extra).__name__}")
+    has_form = (connection.conn_type or "") in TYPES
+    return {key: value for key, value in extra.items() if not (has_form and value in (None, ""))}
+
+
+def _properties(where: str, extra: Mapping[str, Any]) -> dict[str, str]:
+    if wrong := sorted(k for k, v in extra.items() if not isinstance(v, (str, int, float))):
+        raise OptionError(f"{where}: extra {wrong[0]!r} must be text, a number, true or false")
+    for key, value in extra.items():
+        check_text(f"{where}: extra {key!r}", _text(value))
+    return {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
+
+
+def _joined(where: str, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Raises OptionError, which shows no value, for a property that both have with different values."""
+    if differing := sorted(key for key in known.keys() & more.keys() if known[key] != more[key]):
+        raise OptionError(f"{where}: property {differing[0]!r} is given twice, with different values: leave one of them out")
+    return {**known, **more}
+
+
+def _of_own_fields(kind: ConnectionType, connection: Connection) -> dict[str, str]:
+    """The properties that Airflow's own fields are. Raises OptionError."""
+    found = {kind.login: connection.login, kind.password: connection.password}
+    if kind.scheme and connection.host:
+        found["uri"] = _address(kind.scheme, connection)
+    return {name: value for name, value in found.items() if name and value}
+
+
+def _address(scheme: str, connection: Connection) -> str:
+    """The URI of host, port and schema; the host may begin with a scheme of its own. Raises OptionError."""
+    host, schema = (connection.host or "").strip(), connection.schema
+    if _DROPPED.search(host):
+        raise OptionError(f"{_where(connection)}: its host has a tab or a line break: remove it")
+    if "://" not in host:
+        host = f"{scheme}://{f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host}"
+    try:
+        parts = urlsplit(host)
+        port = "" if connection.port is None or parts.port is not None else f":{connection.port}"
+    except ValueError:
+        raise OptionError(f"{_where(connection)}: its host (not shown) must be a name, or scheme://name:port") from None
+    path = f"{parts.path.rstrip('/')}/{quote(schema, safe='')}" if schema else parts.path
+    return urlunsplit(parts._replace(netloc=f"{parts.netloc}{port}", path=path))
+
+
+def _proof(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:
+    """What proves to a REST catalog who asks. Raises OptionError where the extra names it, too."""
+    if not password:
+        return {}
+    kind = properties.get("rest.auth.type", "sigv4" if properties.get("rest.sigv4-enabled", "").lower() == "true" else "")
+    if kind == "basic":
+        found = {"rest.auth.basic.username": login or "", "rest.auth.basic.password": password}
+    elif kind == "sigv4":
+        found = dict(zip(_KEYS_OF_SIGNATURE, (login or "", password), strict=True))
+    else:
+        found = {"credential": f"{login}:{password}"} if login else {"token": password}
+    if named := sorted({"credential", "token", *found} & properties.keys()):
+        raise OptionError(f"{where}: extra {named[0]!r} and the connection's password prove who asks: leave one of them out")
+    return found
+
+
+def _proof_of_nessie(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:
+    """What proves to Nessie who asks, under Iceberg Java's names. Raises OptionError where the extra names it, too."""
+    if not password:
+        return {}
+    begun = "authentication."
+    kind = properties.get(f"{begun}type", "BASIC" if login else "BEARER").upper()
+    names = {"BASIC": ("username", "password"), "OAUTH2": ("oauth2.client-id", "oauth2.client-secret"), "BEARER": ("", "token")}
+    if kind not in names:
+        raise OptionError(f"{where}: it has a password, and extra {begun}type is {kind!r}: must be one of {', '.join(names)}")
+    given = {
+        f"{begun}type": kind,
+        **{f"{begun}{name}": value or "" for name, value in zip(names[kind], (login, password), strict=True) if name},
+    }
+    return _joined(where, given, {key: value for key, value in properties.items() if key in given and key != f"{begun}type"})
+
+
+def _text(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:
+    """``uri`` with user and password, also for a server without a host (a socket). A URI that has both keeps them, and a file has
+    none. Raises OptionError if it names another user: then the owner of the password is unknown."""
+    if _DROPPED.search(uri):
+        raise OptionError(
+            f"{where}: extra 'uri' (not shown) must begin with its dialect and have no tab or line break: remove them"
+        )
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise OptionError(f"{where}: extra 'uri' (not shown) must be dialect+driver://host:port/database") from None
+    named, _, host = parts.netloc.rpartition("@")
+    if "://" not in uri or _is_file(parts) or ":" in named:
+        return uri
+    if named and login and unquote(named) != login:
+        raise OptionError(f"{where}: extra 'uri' names another user than the connection's login: leave one of them out")
+    user = (named or quote(login or "", safe="")) + (f":{quote(password, safe='')}" if password else "")
+    return f"{parts.scheme}://{user}@{host}{uri.partition('://')[2][len(parts.netloc) :]}"
+
+
+def _is_file(parts: SplitResult) -> bool:
+    """Whether the URI names a database file: by its dialect, or because it has no host and an absolute path."""
+    if parts.scheme in _ENCRYPTED_FILES:
+        return False
+    return parts.scheme.partition("+")[0] in _FILES or (not parts.netloc and parts.path.startswith("//"))
