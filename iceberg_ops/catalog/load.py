@@ -65,7 +65,11 @@ def _file_system(config: CatalogConfig, io: FileIO | None) -> Catalog:
 def _sql(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.sql import SqlCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return SqlCatalog(config.name, _required(config, "uri"), _io(config, io), warehouse=config.properties.get("warehouse"))
+    properties = dict(config.properties)
+    uri = _required(config, "uri")
+    del properties["uri"]  # It may hold a password, and what the FileIO has goes to workers.
+    files = load_file_io(properties) if io is None else io
+    return SqlCatalog(config.name, uri, files, warehouse=properties.get("warehouse"))
 
 
 def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
+from pathlib import Path
 
 import pytest
 
+from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.sql_schema import open_engine
+from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 SECRET = "geheim"
@@ -53,3 +56,10 @@ def test_a_missing_driver_says_which_package_to_install(
 @pytest.mark.parametrize("uri", ["sqlite:////data/a:b@c/x.db", "sqlite:///x.db"])
 def test_a_path_may_have_any_characters(uri: str) -> None:
     assert open_engine(uri).url.get_backend_name() == "sqlite"
+
+
+def test_the_file_io_that_goes_to_workers_does_not_have_the_uri(tmp_path: Path) -> None:
+    properties = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": str(tmp_path), "s3.region": "eu"}
+    catalog = load_catalog(CatalogConfig(name="c", type="sql", properties=properties))
+    assert "uri" not in catalog.io.properties
+    assert catalog.io.properties["s3.region"] == "eu"
