@@ -10,6 +10,7 @@ REST_JARS := build/jars/rest
 HDFS_JARS := build/jars/hdfs
 NESSIE_JARS := build/jars/nessie
 FETCH = java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -cache build/jars/cache
+AWS_JARS := build/jars/aws
 CLASSES := build/spark-classes.jsa
 ONLY ?=
 DAYS ?=
@@ -54,7 +55,7 @@ torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 
 	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
-jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched  ## get Iceberg Java, its REST server, a small HDFS and Nessie from Maven Central, for the tests that use them
+jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## get Iceberg Java, its REST server and S3FileIO, a small HDFS and Nessie from Maven Central, for tests and benchmarks
 
 $(IVY)/.fetched: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/spark-submit --packages $(ICEBERG_JAVA) --conf spark.jars.ivy="$(CURDIR)/$(IVY)" tests/interop/__init__.py
@@ -70,6 +71,10 @@ $(HDFS_JARS)/.fetched: tests/servers/java/hdfs-ivy.xml $(STAMP)
 
 $(NESSIE_JARS)/.fetched: tests/servers/nessie/ivy.xml $(STAMP)
 	$(FETCH) -ivy $< -retrieve '$(NESSIE_JARS)/[artifact](-[classifier])-[revision].[ext]'
+	@touch $@
+
+$(AWS_JARS)/.fetched: benchmarks/java/aws.xml $(STAMP)
+	$(FETCH) -ivy $< -retrieve '$(AWS_JARS)/[artifact](-[classifier])-[revision].[ext]'
 	@touch $@
 
 servers: build/servers/.installed  ## get the servers that tests start: versitygw and moto (S3), Azurite (needs Go and npm)

@@ -7,6 +7,8 @@ catalog in a sqlite database that both sides work on.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,31 +25,47 @@ NAMESPACE = "db"
 _JARS = Path(__file__).parent.parent / "build" / "ivy" / "jars"
 
 
-class SharedLake:
-    """A warehouse folder with its catalog, reached by Java (``sql``) and by us (``catalog``, ``config``)."""
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where the tables lie, if not in the lake's folder: the properties by which seeds are made, by which we reach them and by
+    which Java does, and the jars that Java needs for it."""
 
-    def __init__(self, folder: Path) -> None:
+    warehouse: str
+    direct: Mapping[str, str]
+    ours: Mapping[str, str]
+    theirs: Mapping[str, str]
+    jars: Sequence[Path]
+
+
+class SharedLake:
+    """A warehouse with its catalog, reached by Java (``sql``) and by us (``catalog`` for seeds, ``config`` for work)."""
+
+    def __init__(self, folder: Path, storage: Storage | None = None) -> None:
         self.folder = folder.absolute()
-        self.config = CatalogConfig(
-            name=CATALOG, type="sql", properties={"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": f"{self.folder}/wh"}
-        )
-        self.catalog: Catalog = load_catalog(self.config)
+        self.storage = storage or Storage(f"{self.folder}/wh", {}, {}, {}, ())
+        self.config = self._config(self.storage.ours)
+        self.catalog: Catalog = load_catalog(self._config(self.storage.direct))
         if (NAMESPACE,) not in self.catalog.list_namespaces():
             self.catalog.create_namespace((NAMESPACE,))
         self.session: SparkSession = spark_session("benchmarks", self.spark_configuration())
         self.session.sparkContext.setLogLevel("ERROR")
 
+    def _config(self, storage: Mapping[str, str]) -> CatalogConfig:
+        properties = {"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": self.storage.warehouse, **storage}
+        return CatalogConfig(name=CATALOG, type="sql", properties=properties)
+
     def spark_configuration(self) -> dict[str, str]:
         """The settings with which a Spark session uses the catalog through Iceberg Java."""
         prefix = f"spark.sql.catalog.{CATALOG}"
         return {
-            "spark.jars": ",".join(map(str, jars())),
+            "spark.jars": ",".join(map(str, [*jars(), *self.storage.jars])),
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             prefix: "org.apache.iceberg.spark.SparkCatalog",
             f"{prefix}.type": "jdbc",
             f"{prefix}.uri": f"jdbc:sqlite:file:{self.folder}/catalog.db",
             f"{prefix}.jdbc.schema-version": "V1",
-            f"{prefix}.warehouse": f"file:{self.folder}/wh",
+            f"{prefix}.warehouse": self.storage.warehouse if "://" in self.storage.warehouse else f"file:{self.storage.warehouse}",
+            **{f"{prefix}.{key}": value for key, value in self.storage.theirs.items()},
             f"{prefix}.cache-enabled": "false",
             "spark.sql.warehouse.dir": f"{self.folder}/spark-warehouse",
             "spark.driver.bindAddress": "127.0.0.1",

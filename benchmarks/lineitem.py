@@ -51,15 +51,17 @@ def lake() -> SharedLake:
 
 def plain(lake: SharedLake) -> str:
     """lineitem without deletes; the seed's name."""
-    return _in_files(lake, "lineitem", FILES)
+    return in_files(lake, "lineitem", FILES)
 
 
 def in_more_files(lake: SharedLake) -> str:
     """The same rows in ten times as many files."""
-    return _in_files(lake, "lineitem_more_files", FILES * MORE_FILES)
+    return in_files(lake, "lineitem_more_files", FILES * MORE_FILES)
 
 
-def _in_files(lake: SharedLake, name: str, files: int) -> str:
+def in_files(lake: SharedLake, name: str, files: int) -> str:
+    """The seed ``name``: lineitem in that many files."""
+
     def make(name: str) -> None:
         # Each part, however small, is one Spark partition, and so one data file.
         lake.session.conf.set("spark.sql.files.openCostInBytes", str(1 << 30))
@@ -136,7 +138,7 @@ def small(lake: SharedLake) -> str:
     return _seed(lake, "small", make)
 
 
-def many_partitions(lake: SharedLake) -> str:
+def many_partitions(lake: SharedLake, name: str = "partitioned") -> str:
     """100 partitions of 30 files of 100 rows."""
 
     def make(name: str) -> None:
@@ -152,7 +154,7 @@ def many_partitions(lake: SharedLake) -> str:
             writer.write(pa.RecordBatch.from_pydict({k: pa.array(v) for k, v in columns.items()}))
             table = commit(lake.catalog, table, AppendFiles(added=tuple(writer.close()))).table
 
-    return _seed(lake, "partitioned", make)
+    return _seed(lake, name, make)
 
 
 def _seed(lake: SharedLake, name: str, make: Callable[[str], None]) -> str:

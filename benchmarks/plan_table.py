@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
@@ -32,14 +33,14 @@ SNAPSHOT = 4242
 NOW = 1_700_000_000_000
 
 
-def make_table(folder: Path, files: int) -> Table:
+def make_table(folder: Path | str, files: int, *, io: FileIO | None = None, per_manifest: int = PER_MANIFEST) -> Table:
     """A v2 table with ``files`` data files; file n holds ids n * ROWS to (n + 1) * ROWS - 1 and is in day n // (files / DAYS)."""
-    io = LocalFileIO()
+    io = io or LocalFileIO()
     schema = Schema.of(*(NestedField(i + 1, n, t) for i, (n, t) in enumerate(zip(NAMES, TYPES, strict=True))))
     spec = PartitionSpec(0, (PartitionField((2,), 1000, IDENTITY, "day"),))
     metadata = new_table_metadata(schema, spec, UNSORTED, str(folder), {"format-version": "2"}, now_ms=NOW)
     manifests = [
-        _manifest(metadata, io, range(first, min(first + PER_MANIFEST, files)), files) for first in range(0, files, PER_MANIFEST)
+        _manifest(metadata, io, range(first, min(first + per_manifest, files)), files) for first in range(0, files, per_manifest)
     ]
     written = write_manifest_list(metadata, io, manifests, snapshot_id=SNAPSHOT, parent_snapshot_id=None, sequence_number=1)
     snapshot = Snapshot(
@@ -57,7 +58,7 @@ def make_table(folder: Path, files: int) -> Table:
     return Table(("bench", "db", "plan"), metadata, location, io)
 
 
-def _manifest(metadata: TableMetadata, io: LocalFileIO, numbers: Sequence[int], files: int) -> ManifestFile:
+def _manifest(metadata: TableMetadata, io: FileIO, numbers: Sequence[int], files: int) -> ManifestFile:
     writer = ManifestWriter(metadata, io, spec_id=0, content=ManifestContent.DATA, snapshot_id=SNAPSHOT, target_size=1 << 40)
     for n in numbers:
         writer.add(_file(metadata.location, n, files))

@@ -55,7 +55,8 @@ def _update(lake: SharedLake, mode: Any) -> tuple[Mapping[str, Any], str]:
     return {"where": _CHOSEN, "change": RowChange(mode=mode, set=_SET)}, f"UPDATE {{table}} SET {assigned} WHERE {_CHOSEN}"
 
 
-def _merge(lake: SharedLake, mode: Any) -> tuple[Mapping[str, Any], str]:
+def merge_parts(lake: SharedLake, mode: Any) -> tuple[Mapping[str, Any], str]:
+    """The statement as parts of a job, and as SQL."""
     path = lineitem.changes(lake)
     clauses = [MergeClause(when="matched", action="update"), MergeClause(when="not-matched", action="insert")]
     parts = {
@@ -69,7 +70,7 @@ def _merge(lake: SharedLake, mode: Any) -> tuple[Mapping[str, Any], str]:
 _STATEMENTS: dict[str, Callable[[SharedLake, Any], tuple[Mapping[str, Any], str]]] = {
     "delete": _delete,
     "update": _update,
-    "merge": _merge,
+    "merge": merge_parts,
 }
 
 

@@ -93,7 +93,7 @@ def _run(lake: SharedLake, seed: str, side: Side, check: Check) -> _Outcome:
         if n >= side.warm_ups:
             runs.append(found)
         outcome = _outcome(lake, name, runs, check if n == side.warm_ups + REPEATS - 1 else None)
-        _forget(lake, seed, name)
+        forget(lake, seed, name)
     return outcome
 
 
@@ -121,7 +121,7 @@ def _checksum(paths: Sequence[str]) -> tuple[int, int]:
     return found
 
 
-def _forget(lake: SharedLake, seed: str, name: str) -> None:
+def forget(lake: SharedLake, seed: str, name: str) -> None:
     """Drop the table, and delete the files that the seed does not have."""
     identifier = (NAMESPACE, name)
     table = lake.catalog.load_table(identifier)

@@ -147,7 +147,7 @@ class BaseCatalog(ABC):
         location = self._location_of(identifier)
         while True:
             try:
-                return location, read_metadata(self._io, location) if known is None else self._metadata_at(known, location)
+                return location, self._read(location) if known is None else self._metadata_at(known, location)
             except CorruptTableError:
                 newer = self._location_of(identifier)
                 if newer == location:
@@ -246,10 +246,14 @@ class BaseCatalog(ABC):
 
     # for subclasses
 
+    def _read(self, location: str) -> TableMetadata:
+        """Raises CorruptTableError if the file is missing or cannot be read."""
+        return read_metadata(self._io, location)
+
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
         """The metadata at ``location``; taken from ``table`` if it was read from there. A catalog that uses a location more than
         once must read it again."""
-        return table.metadata if location == table.metadata_location else read_metadata(self._io, location)
+        return table.metadata if location == table.metadata_location else self._read(location)
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """The files that a purge of the table deletes. Raises CorruptTableError if a manifest cannot be read."""

@@ -11,6 +11,7 @@ change was tried is an unknown outcome.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable
@@ -38,7 +39,7 @@ from iceberg_ops.errors import (
     NoSuchTableError,
     TerminalError,
 )
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileIO, is_far
 from iceberg_ops.io.locations import absolute_under, forbid_relative, identity_under
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import new_metadata_location, read_metadata, write_metadata
@@ -48,6 +49,8 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 SWAP_ATTEMPTS = 4
+_KNOWN = 2
+"""Metadata files kept in memory: some have tens of megabytes."""
 RENAME_ATTEMPTS = 100
 """How often a rename restarts because a commit moved the pointer."""
 
@@ -75,6 +78,8 @@ class PointerCatalog(BaseCatalog):
     ) -> None:
         super().__init__(name, io, warehouse=warehouse, clock=clock)
         self._sleep = sleep
+        self._known: dict[str, TableMetadata] = {}
+        self._known_lock = threading.Lock()
 
     @abstractmethod
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
@@ -226,6 +231,19 @@ class PointerCatalog(BaseCatalog):
             discard_refused_metadata(self.io, location)
             raise
         return location
+
+    def _read(self, location: str) -> TableMetadata:
+        """A job loads its table several times, mostly to see that nothing has changed. A file in a store that this catalog has just
+        read or published is not read again: its name is never used a second time."""
+        with self._known_lock:
+            found = self._known.get(location)
+        return self._kept(location, super()._read(location)) if found is None else found
+
+    def _kept(self, location: str, metadata: TableMetadata) -> TableMetadata:
+        if is_far(self.io, location):
+            with self._known_lock:
+                self._known = dict([*self._known.items(), (location, metadata)][-_KNOWN:])
+        return metadata
 
     def _written(self, identifier: Identifier, metadata: TableMetadata, version: int) -> str:
         """Write a new metadata file; returns its location. The pointer is not touched before the file exists, so a failure here is

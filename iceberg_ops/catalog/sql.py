@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, CompoundSelect, Connection, Row, Select, and_, delete, insert, or_, select, union, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -62,9 +62,8 @@ class SqlCatalog(PointerCatalog):
     def _current_location(self, identifier: Identifier) -> str | None:
         if _is_ambiguous(identifier[:-1]):
             return None
-        with self._connection() as connection:
-            found = connection.execute(select(TABLES.c.metadata_location).where(self._row_of(identifier))).scalar_one_or_none()
-        return None if found is None else str(found)
+        found = self._rows(select(TABLES.c.metadata_location).where(self._row_of(identifier)))
+        return str(found[0][0]) if found and found[0][0] is not None else None
 
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
         values = {
@@ -110,8 +109,7 @@ class SqlCatalog(PointerCatalog):
     def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
         self._check_namespace(namespace)
         wanted = and_(TABLES.c.catalog_name == self.name, TABLES.c.table_namespace == ".".join(namespace), self._is_table())
-        with self._connection() as connection:
-            return sorted((*namespace, str(row[0])) for row in connection.execute(select(TABLES.c.table_name).where(wanted)))
+        return sorted((*namespace, str(row[0])) for row in self._rows(select(TABLES.c.table_name).where(wanted)))
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         depth = len(parent)
@@ -171,8 +169,8 @@ class SqlCatalog(PointerCatalog):
         query = select(columns.property_key, columns.property_value).where(
             and_(columns.catalog_name == self.name, columns.namespace == ".".join(namespace))
         )
-        with self._connection() as connection:
-            return {key: value or "" for key, value in connection.execute(query) if (key, value) not in EXISTS.items()}
+        found = {row[0]: row[1] or "" for row in self._rows(query)}
+        return {key: value for key, value in found.items() if (key, value) not in EXISTS.items()}
 
     def _check_new(self, identifier: Identifier) -> None:
         _check_new_namespace(identifier[:-1])
@@ -186,12 +184,9 @@ class SqlCatalog(PointerCatalog):
 
     def _known_namespaces(self) -> set[str]:
         """Namespaces with a record, and those that occur only in names of tables."""
-        queries = (
-            select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name),
-            select(TABLES.c.table_namespace).where(TABLES.c.catalog_name == self.name),
-        )
-        with self._connection() as connection:
-            return {str(row[0]) for query in queries for row in connection.execute(query.distinct())}
+        with_record = select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name)
+        in_names = select(TABLES.c.table_namespace).where(TABLES.c.catalog_name == self.name)
+        return {str(row[0]) for row in self._rows(union(with_record, in_names))}
 
     # the database
 
@@ -208,6 +203,17 @@ class SqlCatalog(PointerCatalog):
         if not self._typed:
             return TABLES.c.table_name.is_not(None)
         return or_(TABLES.c.iceberg_type == TABLE_TYPE, TABLES.c.iceberg_type.is_(None))
+
+    def _rows(self, query: Select[Any] | CompoundSelect[Any]) -> Sequence[Row[Any]]:
+        """One question. It is asked once more if its connection has been lost since it was used last."""
+        try:
+            with self._connection() as connection:
+                return connection.execute(query).all()
+        except CatalogUnavailableError as e:
+            if not (isinstance(e.__cause__, DBAPIError) and e.__cause__.connection_invalidated):
+                raise
+        with self._connection() as connection:
+            return connection.execute(query).all()
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

@@ -5,20 +5,23 @@ A database created by an older Java (V0) has no ``iceberg_type`` column; it is u
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Column, Engine, MetaData, String, Table, create_engine, event, inspect
+from sqlalchemy import URL, Column, Connection, Engine, MetaData, String, Table, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 from sqlalchemy.schema import CreateTable
 
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 TABLE_TYPE = "TABLE"
 BUSY_TIMEOUT_SECONDS = 60
+IDLE_SECONDS = 5
 _FORM = (
     "catalog property uri (not shown, it may hold a password) must be dialect+driver://user:password@host:port/database: "
     "the port a number, and special characters of user and password percent-encoded (@ is %40, / is %2F, : is %3A)"
@@ -64,13 +67,18 @@ os.register_at_fork(after_in_child=_forget_connections)
 def open_engine(uri: str) -> Engine:
     """An engine in autocommit: every statement of this catalog is atomic by itself.
 
-    sqlite waits for a lock instead of failing, and gets one connection per use, so that processes and threads never share one.
+    sqlite waits for a lock instead of failing, and gets one connection per use, so that processes and threads never share one. Of
+    other databases a connection is tried out before it is used again, if nobody has used it for ``IDLE_SECONDS``.
     Raises OptionError for a wrong URI, RuntimeMissingError for a database driver that is not installed. Neither shows the
     URI, because it may hold a password.
     """
     url = _parse(uri)
     if url.get_backend_name() != "sqlite":
-        _engines.add(engine := _create(url, pool_pre_ping=True))
+        # psycopg2 asks the database for a type that is not used here, at each new connection.
+        is_psycopg2 = url.drivername in ("postgresql", "postgresql+psycopg2")
+        engine = _create(url, **({"use_native_hstore": False} if is_psycopg2 else {}))
+        _engines.add(engine)
+        _try_out_idle_connections(engine)
         return engine
     engine = _create(url, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
 
@@ -81,6 +89,22 @@ def open_engine(uri: str) -> Engine:
         cursor.close()
 
     return engine
+
+
+def _try_out_idle_connections(engine: Engine) -> None:
+    """Trying out a connection is a round trip, as loading a table is: most are used again at once."""
+
+    @event.listens_for(engine, "checkin")
+    def _note(_connection: object, record: ConnectionPoolEntry) -> None:
+        record.info["used"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def _try_out(connection: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
+        if time.monotonic() - record.info.get("used", math.inf) > IDLE_SECONDS:
+            try:
+                engine.dialect.do_ping(connection)
+            except Exception as e:
+                raise InvalidatePoolError from e
 
 
 def _parse(uri: str) -> URL:
@@ -111,10 +135,12 @@ def _create(url: URL, **options: Any) -> Engine:
 
 
 def create_missing_tables(engine: Engine) -> bool:
-    """Create the missing tables; returns whether they have a type column (V1). If both tables exist, the database is only read:
-    this works for a role without the right to create tables, and on a read-only server. Several processes may do this at once: if
-    two create one table, some databases refuse the slower one, which then finds the table."""
+    """Create the missing tables; returns whether they have a type column (V1). If both tables exist, the database is only read, by
+    one statement: this works for a role without the right to create tables, and on a read-only server. Several processes may do
+    this at once: if two create one table, some databases refuse the slower one, which then finds the table."""
     with engine.connect() as connection:
+        if (columns := _columns_if_both_exist(connection)) is not None:
+            return "iceberg_type" in columns
         for table in (TABLES, NAMESPACE_PROPERTIES):
             if inspect(connection).has_table(table.name):
                 continue
@@ -125,3 +151,14 @@ def create_missing_tables(engine: Engine) -> bool:
                     raise
         columns = {column["name"] for column in inspect(connection).get_columns(TABLES.name)}
     return "iceberg_type" in columns
+
+
+def _columns_if_both_exist(connection: Connection) -> frozenset[str] | None:
+    """Column names of the table of tables; None if this statement fails, for whatever reason: the questions that follow tell it."""
+    both = f"SELECT {TABLES.name}.* FROM {TABLES.name}, {NAMESPACE_PROPERTIES.name} WHERE 1 = 0"
+    try:
+        return frozenset(map(str.lower, connection.execute(text(both)).keys()))
+    except DBAPIError as e:
+        if e.connection_invalidated:
+            raise
+        return None

@@ -22,7 +22,7 @@ from iceberg_ops.io.locations import Links, identity_under, links_under
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.manifests import ManifestLists, live_paths, manifests_ahead
 from iceberg_ops.table.own_folders import only_imported
 from iceberg_ops.table.reachable import metadata_files
 from iceberg_ops.table.table import Table
@@ -62,8 +62,13 @@ class UnreachedFiles:
 
 def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str]) -> UnreachedFiles:
     """Files that ``gone`` snapshots or their ``statistics`` locations refer to, and that ``after`` does not."""
+    lists = ManifestLists(after.io)
+    with lists.ahead((*after.metadata.snapshots, *gone)):
+        return _unreached(after, gone, statistics, lists)
+
+
+def _unreached(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str], reader: ManifestLists) -> UnreachedFiles:
     identity = _Identities(after.io)
-    reader = ManifestLists(after.io)
     retained = {identity[m.manifest_path]: m for s in after.metadata.snapshots for m in reader.of(s)}
     links = links_under(after.io)
     used = {*retained, *(identity[path] for path in _metadata_references(after))}
@@ -136,16 +141,19 @@ def _content_of(
     """Identity -> (location, content) of the candidates' live files, and the errors of damaged candidates by their identity."""
     found: dict[str, tuple[str, int]] = {}
     damaged: dict[str, str] = {}
-    for name, manifest in candidates.items():
-        try:
-            live = list(live_paths(table, manifest))
-        except CorruptTableError as e:
-            if not _is_gone(table.io, manifest.manifest_path):
-                damaged[name] = str(e)
-            continue
-        for path, content in live:
-            if identity[path] not in used:
-                found[identity[path]] = path, content
+    # Each removal leaves a manifest without live files, which its list tells; there may be as many of them as of the others.
+    with_live = {name: m for name, m in candidates.items() if m.has_live_files}
+    with manifests_ahead(table, with_live.values()) as near:
+        for name, manifest in with_live.items():
+            try:
+                live = list(live_paths(near, manifest))
+            except CorruptTableError as e:
+                if not _is_gone(table.io, manifest.manifest_path):
+                    damaged[name] = str(e)
+                continue
+            for path, content in live:
+                if identity[path] not in used:
+                    found[identity[path]] = path, content
     return found, damaged
 
 
@@ -163,11 +171,13 @@ def _take_out_live(
     first, because they hold most of the files that moved there from an expired manifest."""
     data = sum(kind == FileContent.DATA for _, kind in content.values())
     left = {ManifestContent.DATA: data, ManifestContent.DELETES: len(content) - data}
-    for manifest in sorted(retained, key=lambda m: -(m.sequence_number or 0)):
-        if not left[manifest.content]:
-            continue
-        for path, _ in live_paths(table, manifest):
-            for name in (identity[path], *links(path)):
-                known = content.pop(name, None)
-                if known is not None:
-                    left[ManifestContent.DATA if known[1] == FileContent.DATA else ManifestContent.DELETES] -= 1
+    latest_first = sorted((m for m in retained if left[m.content]), key=lambda m: -(m.sequence_number or 0))
+    with manifests_ahead(table, latest_first) as near:
+        for manifest in latest_first:
+            if not left[manifest.content]:
+                continue
+            for path, _ in live_paths(near, manifest):
+                for name in (identity[path], *links(path)):
+                    known = content.pop(name, None)
+                    if known is not None:
+                        left[ManifestContent.DATA if known[1] == FileContent.DATA else ManifestContent.DELETES] -= 1

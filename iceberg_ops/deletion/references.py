@@ -18,7 +18,7 @@ from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.manifests import ManifestLists, live_paths, manifests_ahead
 from iceberg_ops.table.reachable import metadata_files
 from iceberg_ops.table.table import Table
 
@@ -43,14 +43,16 @@ def references(now: Table, proven_for: TableMetadata | None = None) -> Iterator[
     lists = ManifestLists(now.io)
     seen = _known_manifests(lists, snapshots, proven_for)
     found: dict[str, tuple[ManifestFile, Snapshot]] = {}
-    for snapshot in snapshots:
-        for manifest in lists.of(snapshot):
-            if manifest.manifest_path not in seen and manifest.manifest_path not in found:
-                found[manifest.manifest_path] = manifest, snapshot
-                yield manifest.manifest_path, _referrer(snapshot)
-    for manifest, snapshot in found.values():
-        for path, _ in live_paths(now, manifest):
-            yield path, _referrer(snapshot)
+    with lists.ahead(snapshots):
+        for snapshot in snapshots:
+            for manifest in lists.of(snapshot):
+                if manifest.manifest_path not in seen and manifest.manifest_path not in found:
+                    found[manifest.manifest_path] = manifest, snapshot
+                    yield manifest.manifest_path, _referrer(snapshot)
+    with manifests_ahead(now, (manifest for manifest, _ in found.values())) as near:
+        for manifest, snapshot in found.values():
+            for path, _ in live_paths(near, manifest):
+                yield path, _referrer(snapshot)
 
 
 def without_referenced(candidates: Sequence[str], found: Iterable[Reference], io: FileIO) -> tuple[list[str], list[Reference]]:

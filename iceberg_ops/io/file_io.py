@@ -10,7 +10,7 @@ Errors: ``FileNotFoundError`` and ``FileExistsError`` from the standard library;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -54,7 +54,8 @@ class FileIO(Protocol):
         ...
 
     def open_output(self, location: str) -> BinaryIO:
-        """A writer of a new file, complete only after ``close()``. Parent folders are created if the store has folders."""
+        """A writer of a new file, complete only after ``close()``. Parent folders are created if the store has folders. Raises
+        FileExistsError, here or when it is written or closed."""
         ...
 
     def exists(self, location: str) -> bool:
@@ -152,3 +153,32 @@ def files_in(io: FileIO, folder: str) -> list[FileInfo]:
         return io.list_folder(folder)[1]
     start = len(folder.rstrip("/")) + 1
     return [info for info in io.list_prefix(folder) if "/" not in info.location[start:]]
+
+
+@runtime_checkable
+class FarFiles(Protocol):
+    """Additional methods of a store in which each request takes a round trip: several at a time take no longer than one."""
+
+    def is_far(self, location: str) -> bool:
+        """Whether a request for the file takes a round trip."""
+        ...
+
+    def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
+        """Ask for the file's last bytes, at least ``size`` if it has as many; each call of the result gives a reader like that of
+        ``open_input`` that starts with them. Raises the errors of ``open_input``."""
+        ...
+
+
+def is_far(io: FileIO, location: str) -> bool:
+    """Whether a request for the file at ``location`` takes a round trip."""
+    return isinstance(io, FarFiles) and io.is_far(location)
+
+
+@runtime_checkable
+class HoldsContent(Protocol):
+    """A reader whose file may be in memory already."""
+
+    @property
+    def content(self) -> bytes | None:
+        """All bytes of the file, if no request is needed for them."""
+        ...

@@ -7,10 +7,10 @@ inner FileIO sees the mapped ones. The longest matching prefix wins, and a prefi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
-from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, prove_exclusive_creation
+from iceberg_ops.io.file_io import DeleteFailure, FarFiles, FileInfo, FileIO, is_far, prove_exclusive_creation
 
 LOCATION_MAPPING = "location-mapping"
 """Property that holds the mapping: a JSON list of [from, to] pairs."""
@@ -73,3 +73,12 @@ class MappedFileIO:
 
     def local_path(self, location: str) -> str | None:
         return self._inner.local_path(self.map(location))
+
+    def is_far(self, location: str) -> bool:
+        """See ``FarFiles``."""
+        return is_far(self._inner, self.map(location))
+
+    def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
+        """See ``FarFiles``."""
+        assert isinstance(self._inner, FarFiles)
+        return self._inner.open_far(self.map(location), size)

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 from iceberg_ops.errors import RuntimeMissingError
-from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, KeepsFolders, ListsFolders, ListsNames, prove_exclusive_creation
+from iceberg_ops.io.file_io import (
+    DeleteFailure,
+    FarFiles,
+    FileInfo,
+    FileIO,
+    KeepsFolders,
+    ListsFolders,
+    ListsNames,
+    is_far,
+    prove_exclusive_creation,
+)
 from iceberg_ops.io.local import LocalFileIO, remove_empty_folders
 from iceberg_ops.io.renewal import CurrentProperties, Renewal
 
@@ -122,6 +132,16 @@ class ResolvingFileIO:
 
     def local_path(self, location: str) -> str | None:
         return None if store_of(location) else self._local.local_path(location)
+
+    def is_far(self, location: str) -> bool:
+        """See ``FarFiles``."""
+        return bool(store_of(location)) and is_far(self._of(location), location)
+
+    def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
+        """See ``FarFiles``."""
+        store = self._of(location)
+        assert isinstance(store, FarFiles)
+        return store.open_far(location, size)
 
     def _of(self, location: str) -> FileIO:
         name = store_of(location)

@@ -38,6 +38,11 @@ class WindowedInput(io.BufferedIOBase):
         """Bytes of the whole file."""
         return self._size
 
+    @property
+    def content(self) -> bytes | None:
+        """See ``HoldsContent``."""
+        return self._tail if not self._tail_start else None
+
     def readable(self) -> bool:
         return True
 

@@ -29,7 +29,7 @@ from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestF
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.table.former_columns import as_it_was
-from iceberg_ops.table.manifests import columns_of, entries_of, manifests_of
+from iceberg_ops.table.manifests import columns_of, entries_of, manifests_ahead, manifests_of
 from iceberg_ops.table.table import Table
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def _tasks(table: Table, manifests: list[ManifestFile], filters: SpecFilters, ig
     files: list[DataFile] = []
     numbers: list[int | None] = []
     file_numbers: list[int | None] = []
-    for kept in _of_each(manifests, ManifestContent.DATA, filters, lambda m, judge: _kept_files(table, m, judge)):
+    for kept in _of_each(table, manifests, ManifestContent.DATA, filters, _kept_files):
         files += kept.files
         numbers += kept.sequence_numbers
         file_numbers += kept.file_sequence_numbers
@@ -161,22 +161,26 @@ def matching_entries(
 ) -> Iterator[ManifestEntry]:
     """Live entries of one content that may hold (or delete) matching rows, in manifest order. Deletes are selected only by
     partition."""
-    for found in _of_each(manifests, content, filters, lambda m, judge: manifest_entries(table, m, judge)):
+    for found in _of_each(table, manifests, content, filters, manifest_entries):
         yield from found
 
 
 def _of_each(
-    manifests: Iterable[ManifestFile], content: ManifestContent, filters: SpecFilters, read: Callable[[ManifestFile, SpecFilter], T]
+    table: Table,
+    manifests: Iterable[ManifestFile],
+    content: ManifestContent,
+    filters: SpecFilters,
+    read: Callable[[Table, ManifestFile, SpecFilter], T],
 ) -> Iterator[T]:
     """The result of ``read`` for each manifest of that content that the filters keep, in the manifests' order."""
     judged = ((m, filters.of_manifest(m)) for m in manifests if m.content is content and m.has_live_files)
     chosen = [(m, judge) for m, judge in judged if judge.keeps_manifest(m)]
     if len(chosen) < 2:
-        yield from (read(m, judge) for m, judge in chosen)
+        yield from (read(table, m, judge) for m, judge in chosen)
         return
     # Decompression and most of decoding release the interpreter's lock, so threads help.
-    with ThreadPoolExecutor(DECODING_THREADS) as pool:
-        yield from pool.map(lambda pair: read(*pair), chosen)
+    with manifests_ahead(table, (m for m, _ in chosen)) as near, ThreadPoolExecutor(DECODING_THREADS) as pool:
+        yield from pool.map(lambda pair: read(near, *pair), chosen)
 
 
 def manifest_entries(table: Table, manifest: ManifestFile, judge: SpecFilter) -> list[ManifestEntry]:

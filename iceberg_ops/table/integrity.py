@@ -23,7 +23,7 @@ from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEnt
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.former_columns import former_entries_of
-from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.manifests import ManifestLists
 from iceberg_ops.table.stored_files import reason_of
 from iceberg_ops.table.table import Table
 
@@ -84,6 +84,7 @@ class IntegrityCheck:
         self._snapshots = table.metadata.snapshots if only is None else (only,)
         self._manifests: dict[int, list[str]] = {}
         self._io: FileIO = table.io
+        self._lists = ManifestLists(table.io)
         self._identity = identity_under(table.io)
         self._contents: dict[str, _Contents | None] = {}
         self._checked = Counter[str]()
@@ -99,9 +100,10 @@ class IntegrityCheck:
         metadata = self._table.metadata
         yield from metadata_findings(metadata)
         yield from self._named_files(metadata)
-        for snapshot in self._snapshots:
-            self._checked["snapshots"] += 1
-            yield from self._snapshot(snapshot)
+        with self._lists.ahead(self._snapshots):
+            for snapshot in self._snapshots:
+                self._checked["snapshots"] += 1
+                yield from self._snapshot(snapshot)
 
     def damage(self, findings: Iterable[Finding]) -> Damage:
         """The damage caused by the errors among ``findings`` (of this check, and of files that it named)."""
@@ -142,7 +144,7 @@ class IntegrityCheck:
     def _snapshot(self, snapshot: Snapshot) -> Iterator[Finding]:
         place = snapshot.manifest_list or self._table.metadata.location
         try:
-            manifests = manifests_of(self._table, snapshot)
+            manifests = self._lists.of(snapshot)
         except _UNREADABLE as e:
             yield Finding("error", "manifest-list-reads", place, _reason(e), snapshot.snapshot_id)
             return

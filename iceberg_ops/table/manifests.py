@@ -7,13 +7,14 @@ and the counts that old lists do not record. Recorded lengths are never trusted 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
 from iceberg_ops.errors import CorruptTableError, FormerColumnsError
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.far_files import bytes_ahead
+from iceberg_ops.io.file_io import FileIO, is_far
 from iceberg_ops.serde.avro.avro_container import codec_of_property
 from iceberg_ops.serde.manifests import manifest_columnar
 from iceberg_ops.serde.manifests.manifest_avro import ManifestEncoder, read_live_paths, read_manifest, read_manifest_header
@@ -31,6 +32,8 @@ from iceberg_ops.table.table import Table, partition_type, spec_of
 
 CACHE = EntryCache()
 """Decoded manifests of this process."""
+_BYTES_OF_MANIFEST = 1_000
+"""The memory of a manifest's row in a list."""
 _BYTES_OF_ENTRY = 600
 """The memory of an entry whose statistics stay in its manifest's columns."""
 
@@ -38,21 +41,41 @@ _BYTES_OF_ENTRY = 600
 def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
     """The snapshot's manifests in list order; none for no snapshot. Raises CorruptTableError, also for a missing file.
 
-    A v1 snapshot with embedded manifests (SNAP-27) gives rows made from the manifests' own headers: counts unknown.
+    A list in a store is cached in this process: it never changes, and reading it again is a round trip. A v1 snapshot with embedded
+    manifests (SNAP-27) gives rows made from the manifests' own headers: counts unknown.
     """
     if snapshot is None:
         return []
-    if snapshot.manifest_list is not None:
-        return read_manifest_list(read_stored(table.io, snapshot.manifest_list, "manifest list"), snapshot.manifest_list)
-    return [_embedded(table.io, path, snapshot) for path in snapshot.manifests or ()]
+    location = snapshot.manifest_list
+    if location is None:
+        return [_embedded(table.io, path, snapshot) for path in snapshot.manifests or ()]
+
+    def read() -> list[ManifestFile]:
+        return read_manifest_list(read_stored(table.io, location, "manifest list"), location)
+
+    if not is_far(table.io, location):
+        return read()
+    key = ("list", location, tuple(sorted(table.io.properties.items())))
+    listed: list[ManifestFile] = CACHE.get(key, read, lambda found: _BYTES_OF_MANIFEST * len(found))
+    return list(listed)
 
 
 class ManifestLists:
     """The manifests of many snapshots of one table: one that several snapshots list is decoded once and is the same object. Always
-    read from storage. Not thread-safe."""
+    read from storage; in a store those of ``ahead`` are asked for ahead. Not thread-safe."""
 
     def __init__(self, io: FileIO) -> None:
         self._io, self._reader = io, ManifestListReader()
+
+    @contextmanager
+    def ahead(self, snapshots: Iterable[Snapshot]) -> Iterator[None]:
+        """Within this context the lists of ``snapshots`` are read soon, in this order."""
+        before = self._io
+        with bytes_ahead(before, (s.manifest_list for s in snapshots if s.manifest_list is not None)) as self._io:
+            try:
+                yield
+            finally:
+                self._io = before
 
     def of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """The same as ``manifests_of``. Raises CorruptTableError, also for a missing file."""
@@ -115,6 +138,21 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
             raise (_of_former_columns(metadata, data, manifest, e) or e) from None
 
     return lambda: CACHE.get(key, decode, lambda found: found.nbytes if isinstance(found, EntryColumns) else entries_bytes(found))
+
+
+@contextmanager
+def manifests_ahead(table: Table, manifests: Iterable[ManifestFile]) -> Iterator[Table]:
+    """Within this context ``manifests`` are read soon, in this order: in a store their bytes are asked for ahead, unless this
+    process has them decoded."""
+    sizes = {m.manifest_path: m.manifest_length for m in manifests if not _is_decoded(table, m)}
+    with bytes_ahead(table.io, sizes) as near:
+        yield table if near is table.io else replace(table, io=near)
+
+
+def _is_decoded(table: Table, m: ManifestFile) -> bool:
+    if m.partition_spec_id not in table.metadata.specs_by_id:
+        return False
+    return CACHE.known(("manifest", *_key(table.io, m), partition_type(table.metadata, m.partition_spec_id))) is not None
 
 
 def _of_former_columns(metadata: TableMetadata, data: bytes, manifest: ManifestFile, error: CorruptTableError) -> Exception | None:

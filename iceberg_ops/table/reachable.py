@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
-from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.manifests import ManifestLists, live_paths, manifests_ahead
 from iceberg_ops.table.metadata_files import ledger_files
 from iceberg_ops.table.table import Table
 
@@ -52,12 +52,14 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
     """
     chosen = tuple(table.metadata.snapshots if snapshots is None else snapshots)
     lists = ManifestLists(table.io)
-    manifests = {m.manifest_path: m for s in chosen for m in lists.of(s)}
+    with lists.ahead(chosen):
+        manifests = {m.manifest_path: m for s in chosen for m in lists.of(s)}
     data: set[str] = set()
     deletes: set[str] = set()
-    for manifest in manifests.values():
-        for path, content in live_paths(table, manifest):
-            (data if content == FileContent.DATA else deletes).add(path)
+    with manifests_ahead(table, manifests.values()) as near:
+        for manifest in manifests.values():
+            for path, content in live_paths(near, manifest):
+                (data if content == FileContent.DATA else deletes).add(path)
     ids = {s.snapshot_id for s in chosen}
     statistics: list[StatisticsFile | PartitionStatisticsFile] = [*table.metadata.statistics, *table.metadata.partition_statistics]
     return ReachableFiles(
@@ -81,14 +83,16 @@ def recorded_locations(table: Table) -> Iterator[str]:
     yield from (s.statistics_path for s in metadata.partition_statistics)
     lists = ManifestLists(table.io)
     seen: set[str] = set()
-    for snapshot in metadata.snapshots:
-        if snapshot.manifest_list is not None:
-            yield snapshot.manifest_list
-        for manifest in lists.of(snapshot):
-            if manifest.manifest_path not in seen:
-                seen.add(manifest.manifest_path)
-                yield manifest.manifest_path
-                yield from (path for path, _ in live_paths(table, manifest))
+    with lists.ahead(metadata.snapshots):
+        for snapshot in metadata.snapshots:
+            if snapshot.manifest_list is not None:
+                yield snapshot.manifest_list
+            new = [m for m in lists.of(snapshot) if m.manifest_path not in seen]
+            seen.update(m.manifest_path for m in new)
+            with manifests_ahead(table, new) as near:
+                for manifest in new:
+                    yield manifest.manifest_path
+                    yield from (path for path, _ in live_paths(near, manifest))
 
 
 def metadata_files(table: Table) -> frozenset[str]:

@@ -12,7 +12,7 @@ DELETES = frozenset({"delete", "delete_many"})
 """Methods of a FileIO. Nothing else in the product has methods of these names."""
 REMOVES = frozenset({"unlink", "remove", "rmdir", "rmtree", "removedirs"})
 """Functions of ``os``, ``shutil`` and ``pathlib``."""
-STORES = frozenset(f"iceberg_ops/io/{name}.py" for name in ("local", "memory", "mapped", "read_only", "resolving")) | frozenset(
+STORES = frozenset(f"iceberg_ops/io/{name}.py" for name in ("local", "memory", "mapped", "resolving", "wrapped")) | frozenset(
     f"iceberg_ops/io/stores/{name}.py" for name in ("creation", "deletes", "object_store")
 )
 OWN_DOCUMENTS = frozenset(

@@ -57,7 +57,8 @@ def test_creation_is_exclusive_unless_told_otherwise(storage: Storage) -> None:
     io.write(f"{prefix}/a", b"3", overwrite=True)
     assert io.read(f"{prefix}/a") == b"3"
     with pytest.raises(FileExistsError):
-        io.open_output(f"{prefix}/a")
+        io.open_output(f"{prefix}/a").close()
+    assert io.read(f"{prefix}/a") == b"3"
 
 
 def test_of_many_creators_of_one_file_one_wins(storage: Storage) -> None:

@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -183,8 +183,9 @@ def test_a_large_file_is_uploaded_in_parts_and_read_in_any_order(storage: Storag
         assert stream.read() == b"end"
         stream.seek(0)
         assert b"".join(iter(lambda: stream.read(777_777), b"")) == content
-    with pytest.raises(FileExistsError):
-        io.open_output(f"{prefix}/large")
+    with pytest.raises(FileExistsError), io.open_output(f"{prefix}/large") as output:
+        output.write(content)
+    assert io.length(f"{prefix}/large") == len(content)
 
 
 def test_lines_are_read_without_a_request_for_each_byte(storage: Storage) -> None:
@@ -231,11 +232,17 @@ def _asked(proxy: FaultProxy, act: Callable[[], Any]) -> list[str]:
     return [request.method for request in proxy.requests]
 
 
+def _written(output: BinaryIO) -> None:
+    with output:
+        output.write(b"x")
+
+
 def test_a_small_file_costs_one_request(watched: tuple[FileIO, str, FaultProxy]) -> None:
     io, prefix, proxy = watched
     assert _asked(proxy, lambda: io.write(f"{prefix}/a", b"x" * 1000)) == ["PUT"]
     assert _asked(proxy, lambda: io.read(f"{prefix}/a")) == ["GET"]
     assert _asked(proxy, lambda: io.open_input(f"{prefix}/a").read()) == ["GET"]
+    assert _asked(proxy, lambda: _written(io.open_output(f"{prefix}/b"))) == ["PUT"]
     assert _asked(proxy, lambda: io.exists(f"{prefix}/a")) == ["HEAD"]
     assert _asked(proxy, lambda: list(io.list_prefix(prefix))) == ["GET"]
     assert _asked(proxy, lambda: io.delete_many([f"{prefix}/{n}" for n in range(1000)])) == ["POST"]

@@ -89,7 +89,7 @@ REFUSALS: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("exists", "length", "open_output")])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("exists", "length")])
 def test_a_refusal_is_terminal_and_says_what_to_do(world: World, name: str, refusal: tuple[Answer, str]) -> None:
     world.other.write(f"{world.prefix}/there", b"there")
     world.proxy.spoil(refusal[0], times=None)
@@ -97,7 +97,7 @@ def test_a_refusal_is_terminal_and_says_what_to_do(world: World, name: str, refu
         CALLS[name](world.io, world.prefix)
 
 
-@pytest.mark.parametrize("name", ["exists", "length", "open_output"])
+@pytest.mark.parametrize("name", ["exists", "length"])
 def test_a_question_for_the_size_has_no_text_and_never_answers_that_nothing_is_there(world: World, name: str) -> None:
     world.proxy.spoil(Answer(403), method="HEAD", times=None)
     with pytest.raises(TerminalError, match="refuses access"):

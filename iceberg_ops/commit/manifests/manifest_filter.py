@@ -15,7 +15,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from iceberg_ops.commit.manifests.removals import FileKey, PartitionPruning, Rem
 from iceberg_ops.commit.manifests.removed_files import NOTHING_REMOVED, RemovedFiles, RemovedRows
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.expressions.predicates import AlwaysFalse
+from iceberg_ops.io.far_files import writes_behind
 from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.scan.delete_index import scoped_path
 from iceberg_ops.serde.manifests.manifest_columnar import EntryColumns
@@ -33,7 +34,8 @@ from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.table.former_columns import of_former_columns, with_former_columns
-from iceberg_ops.table.manifests import opened
+from iceberg_ops.table.manifests import manifests_ahead, opened
+from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table
 
 _THREADS = max(1, min(4, os.cpu_count() or 1))
@@ -101,7 +103,10 @@ class ManifestFilter:
             self._known.clear()
             self._criteria = criteria
         concerned = [m for m in manifests if judge.concerns(m)]
-        self._filter_all(table, [m for m in concerned if manifest_key(m) not in self._known], judge)
+        new = [m for m in concerned if manifest_key(m) not in self._known]
+        with manifests_ahead(table, (m for m in new if not self._folder.is_new(m))) as near:
+            with writes_behind(near.io, metadata_folder(table.metadata)) as io:
+                self._filter_all(table if io is table.io else replace(table, io=io), new, judge)
         found = {manifest_key(m): self._known[manifest_key(m)] for m in concerned}
         return [found.get(manifest_key(m)) or Filtered(m) for m in manifests]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.changing_files import FILES_MAY_CHANGE
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileIO, HoldsContent
 
 _AT_ONCE = 1 << 20
 """A local file up to this many bytes is read in one piece, which costs less than mapping it."""
@@ -25,7 +25,9 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
     """Raises the errors of ``FileIO.open_input``."""
     local = io.local_path(location)
     if local is None:
-        return pa.PythonFile(io.open_input(location), "r")
+        opened = io.open_input(location)
+        content = opened.content if isinstance(opened, HoldsContent) else None
+        return pa.PythonFile(opened, "r") if content is None else pa.BufferReader(content)
     with io.open_input(location) as file:
         if file.seek(0, os.SEEK_END) <= _AT_ONCE:
             file.seek(0)

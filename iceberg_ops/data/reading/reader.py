@@ -9,7 +9,8 @@ dropped. A file is streamed: one batch is in memory at a time, or a few if the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,7 @@ from iceberg_ops.data.formats.any_format import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.errors import CorruptTableError, FormerColumnsError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, Predicate, field_ids, leaves
+from iceberg_ops.io.far_files import inputs_ahead
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
@@ -85,6 +87,13 @@ def read_task(
     finally:
         batches.close()
         opened.close()
+
+
+def tasks_ahead(io: FileIO, tasks: Iterable[FileScanTask], *, whole: int = 0) -> AbstractContextManager[FileIO]:
+    """Within this context the files of ``tasks`` and their deletes are read soon, in this order; of one up to ``whole`` bytes all
+    columns."""
+    files = (file for task in tasks for file in (*(delete.data_file for delete in task.deletes), task.data_file))
+    return inputs_ahead(io, {file.file_path: file.file_size_in_bytes for file in files}, whole=whole)
 
 
 class _Reading:
@@ -229,16 +238,21 @@ def scan_batches(
     for_texts = context.projected.fields if check_texts else ()
     return (
         with_checked_texts(b, for_texts, task.file_path)
-        for task in tasks
-        for b in read_task(task, context, table.io, read_ahead=task.data_bytes > _AHEAD_BYTES)
+        for task, io in _each_with(tasks, table.io)
+        for b in read_task(task, context, io, read_ahead=task.data_bytes > _AHEAD_BYTES)
     )
+
+
+def _each_with(tasks: Sequence[FileScanTask], io: FileIO) -> Iterator[tuple[FileScanTask, FileIO]]:
+    with tasks_ahead(io, tasks) as near:
+        yield from ((task, near) for task in tasks)
 
 
 def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a scan as one Arrow table. Raises the errors of ``scan_batches``."""
     tasks, context = _planned(table, scan, columns)
     schema = arrow_schema(context.projected)
-    batches = [b for task in tasks for b in read_task(task, context, table.io)]
+    batches = [b for task, io in _each_with(tasks, table.io) for b in read_task(task, context, io)]
     return pa.Table.from_batches([with_schema(b, schema) for b in batches], schema)
 
 

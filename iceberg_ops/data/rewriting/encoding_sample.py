@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.formats.encoding_hints import hints_for
-from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.reading.reader import read_task, tasks_ahead
 from iceberg_ops.data.writing.parquet_writer import encoded_size
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import IcebergOpsError
@@ -68,15 +68,16 @@ def _share(tasks: Sequence[FileScanTask], read: ReadContext, write: WriteContext
     batches: list[pa.RecordBatch] = []
     before = 0.0
     quota = -(-_ROWS // len(tasks))
-    for task in tasks:
-        rows = size = 0
-        for batch in read_task(task, read, io, batch_rows=quota, keep_dictionaries=True):
-            batches.append(batch.slice(0, quota - rows))
-            rows += batches[-1].num_rows
-            size += batches[-1].nbytes
-            if rows >= quota or size >= _BYTES:
-                break
-        before += task.data_bytes * rows / task.record_count
+    with tasks_ahead(io, tasks) as near:
+        for task in tasks:
+            rows = size = 0
+            for batch in read_task(task, read, near, batch_rows=quota, keep_dictionaries=True):
+                batches.append(batch.slice(0, quota - rows))
+                rows += batches[-1].num_rows
+                size += batches[-1].nbytes
+                if rows >= quota or size >= _BYTES:
+                    break
+            before += task.data_bytes * rows / task.record_count
     if not before:
         return 1.0
     written = batches if reorder is None else list(reorder(tasks, batches))

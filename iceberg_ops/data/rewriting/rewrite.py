@@ -23,7 +23,7 @@ from iceberg_ops.data.arrow.small_batches import MOST_BYTES, together
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.formats.encoding_hints import hints_for
-from iceberg_ops.data.reading.reader import ReadCounts, read_task
+from iceberg_ops.data.reading.reader import ReadCounts, read_task, tasks_ahead
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.data.sorting.external_sort import sort_batches
 from iceberg_ops.data.sorting.key_sample import KeySample, key_sample
@@ -33,6 +33,7 @@ from iceberg_ops.data.writing.file_names import FileNames
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter, RollingWriter
 from iceberg_ops.errors import SchemaError, VerificationError
+from iceberg_ops.io.far_files import for_samples
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_json
@@ -48,6 +49,8 @@ _WAITING_BYTES = 1 << 27
 """Arrow bytes that may wait for the writer: about a row group, so that the next one is read while one is encoded."""
 _PARTS = 32
 """A batch joined from small files takes at most this part of the memory limit."""
+WHOLE_BYTES = 8 << 20
+"""An input up to this size is asked for as a whole: all its columns are needed."""
 READ_ROWS = 1 << 18
 """Rows of a batch between reader and writer: large enough to hide the cost per batch, small enough for wide rows."""
 
@@ -65,20 +68,21 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     tally = Tally(read.projected, bytes_in=sum(task.data_bytes for task in tasks))
     spilled: list[int] = []
     make = keys_of_work(work, read.projected, io)
-    rows = ordered(work, make, tally.counted(rows_of(tasks, work, read, io, tally.read)), spilled=spilled)
-    if tally.bytes_in > _AHEAD_BYTES:
-        rows = ahead(rows, _WAITING_BYTES, lambda batch: int(batch.nbytes))
-    writer = writer_of(work, io, tasks, make)
-    try:
-        for batch in rows:
-            writer.write_canonical(batch)
-        added = writer.close()
-        tally.in_order, tally.nested_out = writer.rows_in_order, writer.nested_nulls
-        return verified(work, tally, added, round((time.monotonic() - begun) * 1000), spilled)
-    except BaseException:
-        rows.close()
-        writer.abort()
-        raise
+    with tasks_ahead(io, tasks, whole=WHOLE_BYTES) as near:
+        rows = ordered(work, make, tally.counted(rows_of(tasks, work, read, near, tally.read)), spilled=spilled)
+        if tally.bytes_in > _AHEAD_BYTES:
+            rows = ahead(rows, _WAITING_BYTES, lambda batch: int(batch.nbytes))
+        writer = writer_of(work, io, tasks, make, for_samples(near))
+        try:
+            for batch in rows:
+                writer.write_canonical(batch)
+            added = writer.close()
+            tally.in_order, tally.nested_out = writer.rows_in_order, writer.nested_nulls
+            return verified(work, tally, added, round((time.monotonic() - begun) * 1000), spilled)
+        except BaseException:
+            rows.close()
+            writer.abort()
+            raise
 
 
 def verified(
@@ -109,11 +113,12 @@ def rows_of(
 
 
 def writer_of(
-    work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask], order: KeyMaker | None
+    work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask], order: KeyMaker | None, source: FileIO
 ) -> RollingWriter | PartitionedWriter:
-    """The writer of the work's output; its encodings are derived from the files of ``tasks``, its rows must be in ``order``."""
+    """The writer of the work's output; its encodings are derived from the files of ``tasks`` (read by ``source``), its rows must be
+    in ``order``."""
     write = WriteContext.from_json(work.write)
-    hints = hints_for(io, tasks, write.file_schema)
+    hints = hints_for(source, tasks, write.file_schema)
     if work.partition is None:
         return PartitionedWriter(
             write,

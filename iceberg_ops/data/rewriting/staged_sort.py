@@ -26,8 +26,10 @@ from iceberg_ops.data.arrow.batch_sizes import dictionary_bytes, own_bytes
 from iceberg_ops.data.arrow.read_ahead import ahead
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.sort_keys import Keys, joined, sorted_indices
+from iceberg_ops.data.reading.reader import tasks_ahead
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.data.rewriting.rewrite import (
+    WHOLE_BYTES,
     Tally,
     key_ids,
     key_maker,
@@ -163,13 +165,14 @@ def sort_part(text: str) -> str:
     tally = Tally(read.projected)
     tasks = [task_from_json(task) for task in work.tasks]
     runs, rows = [], []
-    for held in in_pieces(tally.counted(rows_of(tasks, work, read, io, tally.read)), work.memory_limit_bytes):
-        whole = in_one(held)
-        held.clear()
-        location = f"{folder}/{work.operation_id}-{uuid.uuid4()}.arrow"
-        most = run_batch_bytes(work.memory_limit_bytes)
-        runs.append((location, *_write_run(whole, make(whole), bounds, io, location, most)))
-        rows.append(whole.num_rows)
+    with tasks_ahead(io, tasks, whole=WHOLE_BYTES) as near:
+        for held in in_pieces(tally.counted(rows_of(tasks, work, read, near, tally.read)), work.memory_limit_bytes):
+            whole = in_one(held)
+            held.clear()
+            location = f"{folder}/{work.operation_id}-{uuid.uuid4()}.arrow"
+            most = run_batch_bytes(work.memory_limit_bytes)
+            runs.append((location, *_write_run(whole, make(whole), bounds, io, location, most)))
+            rows.append(whole.num_rows)
     return json.dumps([runs, rows, tally.rows, tally.read.deleted, tally.nulls, tally.nested.counts])
 
 
@@ -181,7 +184,7 @@ def write_range(text: str) -> str:
     make = key_maker(work, read.projected, _sample(work, read, io, folder))
     runs = [_opened(io, *share) for share in shares]
     rows = ahead(merged(runs, make, work.memory_limit_bytes))
-    writer = writer_of(work, io, [task_from_json(task) for task in work.tasks], make)
+    writer = writer_of(work, io, [task_from_json(task) for task in work.tasks], make, io)
     try:
         for batch in rows:
             writer.write_canonical(batch)

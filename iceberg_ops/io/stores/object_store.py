@@ -34,7 +34,7 @@ from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt
 from iceberg_ops.io.stores.deletes import delete_object, delete_objects
 from iceberg_ops.io.stores.listings import folder_content, objects_below
 from iceberg_ops.io.stores.places import Place, file_place, folder_place
-from iceberg_ops.io.stores.ranged_input import RangedInput
+from iceberg_ops.io.stores.ranged_input import Ending, RangedInput
 from iceberg_ops.io.stores.staged_output import PART, StagedOutput
 from iceberg_ops.io.temporary_names import temporary_name
 
@@ -89,8 +89,17 @@ class ObjectStoreFileIO:
             return obstore.get(store, place.key).bytes().to_bytes()
 
     def open_input(self, location: str) -> BinaryIO:
+        return self.open_far(location, 0)()
+
+    def is_far(self, location: str) -> bool:
+        """See ``FarFiles``."""
+        return True
+
+    def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
+        """See ``FarFiles``."""
         store, place = self._file(location)
-        return cast(BinaryIO, RangedInput(store, place.key, location, suffix_ranges=self._family.suffix_ranges))
+        found = Ending.of(store, place.key, location, size=size, suffix_ranges=self._family.suffix_ranges)
+        return lambda: cast(BinaryIO, RangedInput(found))
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
         store, place = self._file(location)
@@ -102,9 +111,11 @@ class ObjectStoreFileIO:
 
     def open_output(self, location: str) -> BinaryIO:
         store, place = self._file(location)
+        return cast(BinaryIO, StagedOutput(store, place.key, location, lambda: self._check_free(location), part=self._part))
+
+    def _check_free(self, location: str) -> None:
         if self.exists(location):
             raise FileExistsError(errno.EEXIST, "file exists", location)
-        return cast(BinaryIO, StagedOutput(store, place.key, location, part=self._part))
 
     def exists(self, location: str) -> bool:
         return self._size(location) is not None

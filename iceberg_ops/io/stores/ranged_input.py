@@ -4,6 +4,8 @@ object's version, so that an object that is written again meanwhile is an error 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import obstore
 from obstore.exceptions import BaseError, GenericError, NotSupportedError, PreconditionError
 from obstore.store import ObjectStore
@@ -13,40 +15,56 @@ from iceberg_ops.io.stores.answers import named_errors
 from iceberg_ops.io.windowed_input import TAIL, WindowedInput
 
 
-class RangedInput(WindowedInput):
-    """``key`` of ``store``. Raises FileNotFoundError."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One version of an object, with its last bytes (``tail``). ``size``: bytes of all of it."""
 
-    def __init__(self, store: ObjectStore, key: str, location: str, *, suffix_ranges: bool = True) -> None:
-        self._store, self._key, self._location = store, key, location
-        self._version: str | None = None
+    store: ObjectStore
+    key: str
+    location: str
+    version: str | None
+    size: int
+    tail: bytes
+
+    @classmethod
+    def of(cls, store: ObjectStore, key: str, location: str, *, size: int = 0, suffix_ranges: bool = True) -> Ending:
+        """Ask for the last bytes of ``key`` in ``store``: ``size``, or a few more. Raises FileNotFoundError."""
+        wanted = max(size, TAIL)
         with named_errors(location):
-            size, tail = self._last_bytes(suffix_ranges)
-        super().__init__(size, tail)
+            if suffix_ranges:
+                try:
+                    found = obstore.get(store, key, options={"range": {"suffix": wanted}})
+                except (GenericError, NotSupportedError) as e:
+                    if not _is_about_ranges(e):
+                        raise
+                else:
+                    return cls(store, key, location, found.meta["e_tag"], found.meta["size"], found.bytes().to_bytes())
+            meta = obstore.head(store, key)
+            start = cls(store, key, location, meta["e_tag"], meta["size"], b"")
+            return replace(start, tail=start.part(max(start.size - wanted, 0), start.size)) if start.size else start
 
-    def _range(self, start: int, end: int) -> bytes:
-        with named_errors(self._location):
+    def part(self, start: int, end: int) -> bytes:
+        """The bytes from ``start`` to ``end`` of the same version. Raises TerminalError, CatalogUnavailableError."""
+        with named_errors(self.location):
             try:
-                found = obstore.get(self._store, self._key, options={"range": (start, end), "if_match": self._version})
+                found = obstore.get(self.store, self.key, options={"range": (start, end), "if_match": self.version})
             except PreconditionError:
-                raise TerminalError(f"{self._location} was written again while it was read: read it again") from None
+                raise TerminalError(f"{self.location} was written again while it was read: read it again") from None
             data = found.bytes().to_bytes()
         if len(data) != end - start:
-            raise CatalogUnavailableError(f"{self._location}: the store gave {len(data)} bytes instead of {end - start}")
+            raise CatalogUnavailableError(f"{self.location}: the store gave {len(data)} bytes instead of {end - start}")
         return data
 
-    def _last_bytes(self, suffix_ranges: bool) -> tuple[int, bytes]:
-        if suffix_ranges:
-            try:
-                found = obstore.get(self._store, self._key, options={"range": {"suffix": TAIL}})
-            except (GenericError, NotSupportedError) as e:
-                if not _is_about_ranges(e):
-                    raise
-            else:
-                self._version = found.meta["e_tag"]
-                return found.meta["size"], found.bytes().to_bytes()
-        meta = obstore.head(self._store, self._key)
-        self._version, size = meta["e_tag"], meta["size"]
-        return size, self._range(max(size - TAIL, 0), size) if size else b""
+
+class RangedInput(WindowedInput):
+    """A reader of the object whose ending was asked for."""
+
+    def __init__(self, ending: Ending) -> None:
+        self._ending = ending
+        super().__init__(ending.size, ending.tail)
+
+    def _range(self, start: int, end: int) -> bytes:
+        return self._ending.part(start, end)
 
 
 def _is_about_ranges(error: BaseError) -> bool:

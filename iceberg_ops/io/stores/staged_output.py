@@ -1,8 +1,9 @@
 """A new object that is written piece by piece, and is there only once it is closed.
 
-A small one is kept in memory and created by one exclusive request. A large one is uploaded in parts; what is discarded, or fails,
-is aborted, so that its parts do not stay in the store at its owner's cost. An upload in parts cannot be completed exclusively:
-that the name is free is looked up when the file is opened. Files of that size are data files, whose names nobody else makes.
+A small one is kept in memory and created by one exclusive request, when it is closed. A large one is uploaded in parts; what is
+discarded, or fails, is aborted, so that its parts do not stay in the store at its owner's cost. An upload in parts cannot be
+completed exclusively: that the name is free is looked up before its first part. Files of that size are data files, whose names
+nobody else makes.
 
 Where a process dies, its parts stay, invisible to listings: a life-cycle rule of the bucket removes them.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import io
 import logging
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +35,14 @@ _PARTS_AT_ONCE = 4
 
 
 class StagedOutput(io.BufferedIOBase):
-    """``close`` makes the object; an exception or a forgotten ``close`` leaves none."""
+    """``close`` makes the object; an exception or a forgotten ``close`` leaves none. ``check_free`` is called before the first of
+    several parts, and raises FileExistsError if the name is taken."""
 
     _done = True
 
-    def __init__(self, store: ObjectStore, key: str, location: str, *, part: int = PART) -> None:
+    def __init__(self, store: ObjectStore, key: str, location: str, check_free: Callable[[], None], *, part: int = PART) -> None:
         super().__init__()
+        self._check_free = check_free
         self._store, self._key, self._location, self._part = store, key, location, part
         self._buffer = bytearray()
         self._uploaded = 0
@@ -94,6 +98,8 @@ class StagedOutput(io.BufferedIOBase):
 
     def _send(self) -> None:
         """Hand what is kept to the client, which uploads it in the background."""
+        if self._upload is None:
+            self._check_free()
         data, self._buffer = self._buffer, bytearray()
         with named_errors(self._location):
             if self._upload is None:
