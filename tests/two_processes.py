@@ -32,6 +32,7 @@ SECONDS = {
     "spark/test_local_like_spark": 35,
     "torture/test_kill_nine": 35,
     "torture/test_killed_database": 60,
+    "torture/test_far_store": 20,
     "catalog/test_conformance": 55,
     "spark/test_text_casts_like_spark": 35,
     "io/test_object_stores": 25,

@@ -7,6 +7,7 @@ history. Eight seconds here, sixty by ``make torture``.
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
@@ -83,19 +84,24 @@ MOST_KILLS = {"postgresql": 1_000, "hive": 3 if SECONDS < 60 else 20, "hdfs": 10
 """A metastore, Nessie and a name node take much longer to start than to be killed."""
 KINDS = {"postgresql+psycopg2": "postgresql", "thrift": "hive", "hdfs": "hdfs", "http": "nessie"}
 """By the scheme of their addresses."""
+STORE = "store.json"
+"""A file with a catalog's properties: its warehouse and how to reach it."""
 KILLED_ONCE = "killed"
 """A file: the server was killed and started again. No writer ends before, however fast it is."""
 
 
 def open_lake(uri: str, folder: str) -> Lake:
-    """The metastore's locks are left out: one that a killed metastore held stays for five minutes, and all writers wait for it."""
+    """The tables lie in the store that the file ``STORE`` of the folder tells, else in the folder. The metastore's locks are left
+    out: one that a killed metastore held stays for five minutes, and all writers wait for it."""
     if uri.startswith("thrift:"):
         return Lake(HiveCatalog("lake", Metastore("lake", uri), LocalFileIO(), warehouse=f"{folder}/wh", locks=False))
     if uri.startswith("hdfs:"):
         return Lake(FileSystemCatalog("lake", load_file_io(), warehouse=f"{uri}/wh"))
     if uri.startswith("http:"):
         return Lake(NessieCatalog("lake", Nessie("lake", {"uri": uri}), LocalFileIO(), warehouse=f"{folder}/wh"))
-    return Lake(SqlCatalog("lake", uri, LocalFileIO(), warehouse=f"{folder}/wh"))
+    told = Path(folder) / STORE
+    properties = json.loads(told.read_text()) if told.exists() else {"warehouse": f"{folder}/wh"}
+    return Lake(SqlCatalog("lake", uri, load_file_io(properties), warehouse=properties["warehouse"]))
 
 
 def until_answered(log: Log, do: Callable[..., Any], *arguments: Any) -> Any:
@@ -126,13 +132,13 @@ def commit_now(lake: Lake, operation: Operation) -> None:
     commit(lake.catalog, lake.table, operation)
 
 
-def write(uri: str, folder: str, worker: int) -> None:
+def write(uri: str, folder: str, worker: int, fewest: int | None = None) -> None:
     """Append rows, and delete or update rows of its own, each under a run key of its own."""
     log, trouble = Log(Path(folder) / f"w{worker}.log"), Log(Path(folder) / f"trouble{worker}.log")
     logging.getLogger(committer.__name__).addHandler(AsTrouble(trouble))
     lake = until_answered(trouble, open_lake, uri, folder)
     rng, number, mine, until = random.Random(worker), 0, set[int](), time.monotonic() + SECONDS
-    fewest, killed_once = FEWEST[KINDS[uri.partition(":")[0]]], Path(folder) / KILLED_ONCE
+    fewest, killed_once = fewest or FEWEST[KINDS[uri.partition(":")[0]]], Path(folder) / KILLED_ONCE
     while time.monotonic() < until or number < fewest or not killed_once.exists():
         number += 1
         name, row = f"{worker}-{number}", worker * 1_000_000 + number
