@@ -22,7 +22,7 @@ from pyspark.sql import types as spark
 
 from iceberg_ops.data.columns.metadata_values import lineage_fields
 from iceberg_ops.data.columns.read_context import ReadContext
-from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.reading.reader import read_task, tasks_ahead
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
@@ -104,9 +104,11 @@ def _reader(
         io = load_file_io(io_properties)
         for batch in batches:
             for text in batch.column(0).to_pylist():
-                for index, task in json.loads(text):
-                    for rows in read_task(task_from_dict(task), context, io):
-                        yield _placed(rows, index, context)
+                placed = [(index, task_from_dict(task)) for index, task in json.loads(text)]
+                with tasks_ahead(io, (task for _, task in placed)) as near:
+                    for index, task in placed:
+                        for rows in read_task(task, context, near):
+                            yield _placed(rows, index, context)
 
     return read
 

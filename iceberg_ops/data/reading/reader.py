@@ -43,6 +43,8 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.types import IcebergType, NestedField
 from iceberg_ops.table.table import Table
 
+WHOLE_BYTES = 8 << 20
+"""A file up to this size is asked for as a whole (``tasks_ahead``) where all its columns are needed."""
 _AHEAD_BYTES = 8 << 20
 """A scan reads the next batches of a task ahead if it has more bytes than this: for less, a thread costs more than it gains."""
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from iceberg_ops.config.options import SMALL_FILE_RATIO
 from iceberg_ops.data.columns.read_context import ReadContext
-from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.reading.reader import WHOLE_BYTES, read_task, tasks_ahead
 from iceberg_ops.data.writing.conform import check_stored
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import VerificationError
@@ -56,16 +56,17 @@ def copy_without(
     """Write the live rows of each task except those at its positions. The last column of ``read`` is the positions
     (``copy_context``).
     Raises CorruptTableError for a null in a required column."""
-    stored = Schema(StructType(read.projected.fields[:-1]))
-    for task, gone in files:
-        for batch in read_task(task, read, io):
-            at = batch.num_columns - 1
-            keep = ~np.isin(batch.column(at).to_numpy(zero_copy_only=False), gone, assume_unique=True)
-            kept = batch.select(list(range(at))).filter(pa.array(keep))
-            counts.read += batch.num_rows
-            counts.dropped += batch.num_rows - kept.num_rows
-            if kept.num_rows:
-                writer.write(check_stored(kept, stored, task.file_path))
+    stored, found = Schema(StructType(read.projected.fields[:-1])), list(files)
+    with tasks_ahead(io, (task for task, _ in found), whole=WHOLE_BYTES) as near:
+        for task, gone in found:
+            for batch in read_task(task, read, near):
+                at = batch.num_columns - 1
+                keep = ~np.isin(batch.column(at).to_numpy(zero_copy_only=False), gone, assume_unique=True)
+                kept = batch.select(list(range(at))).filter(pa.array(keep))
+                counts.read += batch.num_rows
+                counts.dropped += batch.num_rows - kept.num_rows
+                if kept.num_rows:
+                    writer.write(check_stored(kept, stored, task.file_path))
 
 
 def take_in(files: Iterable[DataFile], read: ReadContext, io: FileIO, writer: PartitionedWriter, counts: CopyCounts) -> None:

@@ -23,7 +23,7 @@ from iceberg_ops.data.arrow.small_batches import MOST_BYTES, together
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.formats.encoding_hints import hints_for
-from iceberg_ops.data.reading.reader import ReadCounts, read_task, tasks_ahead
+from iceberg_ops.data.reading.reader import WHOLE_BYTES, ReadCounts, read_task, tasks_ahead
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.data.sorting.external_sort import sort_batches
 from iceberg_ops.data.sorting.key_sample import KeySample, key_sample
@@ -49,8 +49,6 @@ _WAITING_BYTES = 1 << 27
 """Arrow bytes that may wait for the writer: about a row group, so that the next one is read while one is encoded."""
 _PARTS = 32
 """A batch joined from small files takes at most this part of the memory limit."""
-WHOLE_BYTES = 8 << 20
-"""An input up to this size is asked for as a whole: all its columns are needed."""
 READ_ROWS = 1 << 18
 """Rows of a batch between reader and writer: large enough to hide the cost per batch, small enough for wide rows."""
 

@@ -26,10 +26,9 @@ from iceberg_ops.data.arrow.batch_sizes import dictionary_bytes, own_bytes
 from iceberg_ops.data.arrow.read_ahead import ahead
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.sort_keys import Keys, joined, sorted_indices
-from iceberg_ops.data.reading.reader import tasks_ahead
+from iceberg_ops.data.reading.reader import WHOLE_BYTES, tasks_ahead
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.data.rewriting.rewrite import (
-    WHOLE_BYTES,
     Tally,
     key_ids,
     key_maker,
