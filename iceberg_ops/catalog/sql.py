@@ -169,7 +169,7 @@ class SqlCatalog(PointerCatalog):
         query = select(columns.property_key, columns.property_value).where(
             and_(columns.catalog_name == self.name, columns.namespace == ".".join(namespace))
         )
-        found = {row[0]: row[1] or "" for row in self._rows(query)}
+        found = {str(key): str(value or "") for key, value in map(tuple, self._rows(query))}
         return {key: value for key, value in found.items() if (key, value) not in EXISTS.items()}
 
     def _check_new(self, identifier: Identifier) -> None:

@@ -92,7 +92,7 @@ class _Window(Generic[T]):
         try:
             yield self
         finally:
-            self._threads.shutdown(cancel_futures=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)  # what is still on its way changes nothing
 
     def knows(self, location: str) -> bool:
         """Whether the file was told, and is not taken."""

@@ -13,7 +13,15 @@ DELETES = frozenset({"delete", "delete_many"})
 REMOVES = frozenset({"unlink", "remove", "rmdir", "rmtree", "removedirs"})
 """Functions of ``os``, ``shutil`` and ``pathlib``."""
 STORES = frozenset(f"iceberg_ops/io/{name}.py" for name in ("local", "memory", "mapped", "resolving", "wrapped")) | frozenset(
-    f"iceberg_ops/io/stores/{name}.py" for name in ("creation", "deletes", "object_store")
+    f"iceberg_ops/io/{name}.py"
+    for name in (
+        "stores/creation",
+        "stores/deletes",
+        "stores/object_store",
+        "hdfs/hdfs_file_io",
+        "hdfs/hdfs_output",
+        "hdfs/cluster",
+    )
 )
 OWN_DOCUMENTS = frozenset(
     f"plugins/iceberg_airflow/{name}.py" for name in ("guard", "job_folder", "job_sweep", "policy_operators", "processes")
