@@ -19,7 +19,7 @@ from tests.torture.acts import Act
 from tests.torture.drawing import Shape, draw
 from tests.torture.reading import fits
 from tests.torture.rows import KIND, Model, Row, difference
-from tests.torture.stepping import Writer
+from tests.torture.stepping import SteppedCatalog, Writer
 from tests.torture.watched import MAIN, Watched
 from tests.torture.world import World
 from tests.torture.writers import NEEDS, begin, begin_again
@@ -156,6 +156,9 @@ def load(world: World, table: Watched) -> Table:
 def clean_up(world: World) -> None:
     """One expiry and one run for orphans of each table, long after all writers ended: what is left is needed, or was reported."""
     world.leased.clear()
+    for catalog in world.catalogs:
+        if isinstance(catalog, SteppedCatalog):
+            catalog.unanswered = 0  # It answers again; otherwise an expiry may rightly end in doubt.
     for table in list(world.tables.values()):
         name = load(world, table).identifier[-1]
         reports: list[ActionReport] = []
