@@ -45,6 +45,9 @@ class Window:
 
     added_data = removed_data = added_deletes
 
+    def operation_of(self, snapshot: Snapshot) -> str:
+        return snapshot.operation or ""
+
     def _change(self, number: int) -> Change:
         found = self._file_of(number)
         file = Counted(**{f.name: getattr(found, f.name) for f in fields(DataFile)})
