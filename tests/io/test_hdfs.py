@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from iceberg_ops.io.file_io import FileIO, discard_output, names_in
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import remove_empty_folders
 from tests.io.test_object_stores import FULL, MIB, ODD, ROUNDS
-from tests.servers.process import LOOPBACK
 from tests.servers.stores import Store
 
 KEYS = 5_000 if FULL else 1_100
@@ -231,7 +229,7 @@ def test_empty_folders_are_made_and_removed_but_no_other(storage: Storage) -> No
 # rights
 
 
-def _as_user(name: str, program: str, *arguments: str, **settings: str) -> str:
+def as_user(name: str, program: str, *arguments: str, **settings: str) -> str:
     """What a program prints in a process of another user (HDFS believes the name, without Kerberos)."""
     start = "import sys\nfrom iceberg_ops.io.load import load_file_io\n"
     environment = {**os.environ, "HADOOP_USER_NAME": name, **settings}
@@ -245,7 +243,7 @@ def test_missing_rights_are_named_and_no_missing_file(storage: Storage) -> None:
     io.write(f"{prefix}/secret/f", b"1")
     client = hdfs_native.Client(prefix.rpartition("/")[0])
     client.set_permission(f"{_path(prefix)}/secret", 0o700)
-    told = _as_user(
+    told = as_user(
         "nobody-here",
         """
         io, place = load_file_io(), sys.argv[1]
@@ -332,13 +330,13 @@ def test_a_process_that_is_told_the_properties_reaches_the_same_files(storage: S
     io, prefix = storage
     io.write(f"{prefix}/f", b"1")
     program = "print(load_file_io(eval(sys.argv[2])).read(sys.argv[1]))"
-    assert _as_user("root", program, f"{prefix}/f", repr(dict(io.properties))) == "b'1'"
+    assert as_user("root", program, f"{prefix}/f", repr(dict(io.properties))) == "b'1'"
 
 
 def test_after_a_fork_the_client_refuses_and_does_not_hang(storage: Storage) -> None:
     io, prefix = storage
     io.write(f"{prefix}/f", b"1")
-    told = _as_user(
+    told = as_user(
         "root",
         """
         import os
@@ -458,35 +456,6 @@ def test_what_stays_without_answer_is_unavailable_and_leaves_no_file(storage: St
             io.write(f"{prefix}/g", b"1")
         _spoil(io, prefix, "nothing", LOST, done=False)
         assert names_in(io, prefix) == ["f"]
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """A name node that takes a call and says nothing."""
-    with socket.create_server((LOOPBACK, 0)) as server:
-        yield f"hdfs://{LOOPBACK}:{server.getsockname()[1]}"
-
-
-def test_a_name_node_that_says_nothing_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iceberg_ops.io.hdfs.cluster._TRIED_FOR_S", 0)
-    io = load_file_io({"hdfs.answer-timeout-s": "1"})
-    with pytest.raises(CatalogUnavailableError, match=r"hdfs://.* gave no answer in 1 seconds"):
-        io.exists(f"{silent}/f")
-    (failure,) = io.delete_many([f"{silent}/f"])
-    assert "gave no answer" in failure.reason
-
-
-def test_a_call_without_answer_is_interrupted_and_the_process_ends_well(silent: str) -> None:
-    """Although the call returns while Python ends."""
-    program = """
-        import os, signal, threading
-        threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
-        try:
-            load_file_io().exists(sys.argv[1])
-        except KeyboardInterrupt:
-            print("interrupted")
-    """
-    assert _as_user("root", program, f"{silent}/f") == "interrupted"
 
 
 def test_bytes_that_are_missing_are_an_error(storage: Storage) -> None:

@@ -61,7 +61,7 @@ def versitygw(folder: Path) -> Iterator[Store]:
     port, data = free_port(), folder / "data"
     (data / BUCKET).mkdir(parents=True)
     (folder / "meta").mkdir()
-    command = [program("versitygw"), "--port", f"{LOOPBACK}:{port}", "posix", "--sidecar", folder / "meta", data]
+    command: list[str | Path] = [program("versitygw"), "--port", f"{LOOPBACK}:{port}", "posix", "--sidecar", folder / "meta", data]
     keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
     with started("versitygw", command, log=folder / "log", ready=lambda: listens(port), environment=keys):
         yield Store("versitygw", port, f"s3://{BUCKET}", s3_properties(port), folders=True)
@@ -73,7 +73,7 @@ def moto(folder: Path) -> Iterator[Store]:
     port, python = free_port(), SERVERS / "moto" / "bin" / "python"
     if not python.exists():
         missing("moto")
-    command = [python, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
+    command: list[str | Path] = [python, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
     with started("moto", command, log=folder / "log", ready=lambda: _answers(port, "/moto-api/"), patience_s=60):
         _ask(port, "PUT", f"/{BUCKET}", headers={"Authorization": _FOR_S3})
         yield Store("moto", port, f"s3://{BUCKET}", s3_properties(port))
@@ -94,7 +94,17 @@ def azurite(folder: Path) -> Iterator[Store]:
     port, script = free_port(), SERVERS / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     if not script.exists():
         missing("azurite")
-    command = [script, "--blobHost", LOOPBACK, "--blobPort", str(port), "--location", folder, "--skipApiVersionCheck", "--silent"]
+    command: list[str | Path] = [
+        script,
+        "--blobHost",
+        LOOPBACK,
+        "--blobPort",
+        str(port),
+        "--location",
+        folder,
+        "--skipApiVersionCheck",
+        "--silent",
+    ]
     endpoint = f"http://{LOOPBACK}:{port}/{AZURE_ACCOUNT}"
     with started("azurite", command, log=folder / "log", ready=lambda: listens(port), patience_s=60, stop_s=1):
         _ask(port, "PUT", f"/{AZURE_ACCOUNT}/{BUCKET}?restype=container", headers=_signed_for_azure())
