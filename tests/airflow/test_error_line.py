@@ -68,7 +68,7 @@ def test_an_operator_without_its_connection_ends_with_that_sentence(log: io.Byte
         operator.execute(context)
 
     (said,) = logged(log, work)["exception"]
-    assert said["exc_value"].startswith("catalog connection 'lake_of_nobody' is not defined: it needs conn_type iceberg_ops")
+    assert said["exc_value"].startswith("catalog connection 'lake_of_nobody' is not defined: it needs a conn_type of iceberg_sql, ")
     assert said["frames"] == []
 
 
