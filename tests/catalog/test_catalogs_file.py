@@ -72,7 +72,7 @@ def test_a_file_takes_over_catalogs_and_its_own_come_first(tmp_path: Path, caplo
     assert configuration_files(environment) == [path, one, two, two]
     with caplog.at_level("WARNING", logger=configuration.__name__):
         assert find_catalog("one", environment) == find_catalog("one", environment)
-    said = [record.message for record in caplog.records if record.name == configuration.__name__]
+    said = [record.getMessage() for record in caplog.records if record.name == configuration.__name__]
     assert said == [f"catalog one of Spark ({one}): x has no effect here"]
 
 

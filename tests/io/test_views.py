@@ -80,7 +80,9 @@ def test_stores_in_memory_are_told_apart_by_name() -> None:
 
 
 def test_unknown_stores_and_bad_mappings_are_refused_by_name() -> None:
-    with pytest.raises(OptionError, match="io-impl 'ftp' is not known: must be one of azure, gcs, local, memory, resolving, s3"):
+    with pytest.raises(
+        OptionError, match="io-impl 'ftp' is not known: must be one of azure, gcs, hdfs, local, memory, resolving, s3"
+    ):
         load_file_io({"io-impl": "ftp"})
     with pytest.raises(OptionError, match="location-mapping"):
         load_file_io({"location-mapping": "{"})

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ import pytest
 SERVERS = Path(__file__).parents[2] / "build" / "servers"
 """Where ``make servers`` puts programs."""
 LOOPBACK = "127.0.0.1"
+_PORTS = range(12_000, 32_000)
 _STOP_S = 10.0
 _LOG_END = 4_000
 _PR_SET_PDEATHSIG = 1
@@ -35,10 +37,13 @@ class ServerError(Exception):
 
 
 def free_port() -> int:
-    """A port of the loopback address that nothing listened on just now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback address that nothing listened on just now, below those that Linux gives to connections: a server that
+    needs seconds to start finds it free."""
+    while True:
+        port = secrets.randbelow(_PORTS.stop - _PORTS.start) + _PORTS.start
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
 
 
 def listens(port: int) -> bool:
