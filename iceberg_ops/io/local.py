@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import io
 import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
@@ -28,6 +26,7 @@ from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO, KeepsFolders
 from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.io.machine_limits import PASSING, limit_error
 from iceberg_ops.io.temporary_names import temporary_name
+from iceberg_ops.io.whole_output import WholeOutput
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NO_EXCLUSIVE_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM})
@@ -245,10 +244,8 @@ def _try_delete(location: str) -> DeleteFailure | None:
     return None
 
 
-class _AtomicOutput(io.BufferedIOBase):
-    """Writes a temporary file; ``close`` gives it its name; after an exception or a missing ``close`` no file is left."""
-
-    _published = True
+class _AtomicOutput(WholeOutput):
+    """Writes a temporary file; ``close`` gives it its name."""
 
     def __init__(self, location: str, *, overwrite: bool) -> None:
         super().__init__()
@@ -259,10 +256,7 @@ class _AtomicOutput(io.BufferedIOBase):
         self._temporary = os.path.join(folder, temporary_name(self._path))
         with _failures_of(location):
             self._file = _create(self._temporary)
-        self._published = False
-
-    def writable(self) -> bool:
-        return True
+        self._done = False
 
     def write(self, data: Any) -> int:
         try:  # without a context manager: Arrow writes thousands of small pieces, and each context costs more than the write
@@ -275,40 +269,22 @@ class _AtomicOutput(io.BufferedIOBase):
         return self._file.tell()
 
     def flush(self) -> None:
-        if not self._published:
+        if not self._done:
             self._file.flush()
 
-    def close(self) -> None:
-        if self._published:
-            return
-        try:
-            with _failures_of(self._location):
-                self._file.close()
-                _publish(self._temporary, self._path, overwrite=self._overwrite)
-        finally:
-            self.discard()
+    def _make_file(self) -> None:
+        with _failures_of(self._location):
+            self._file.close()
+            _publish(self._temporary, self._path, overwrite=self._overwrite)
 
-    def discard(self) -> None:
-        """Discard the written bytes; no effect after ``close``. Bytes still in memory need no room on the disk."""
-        if self._published:
-            return
-        self._published = True
+    def _drop(self) -> None:
+        """Bytes still in memory need no room on the disk."""
         try:
             with suppress(OSError):
                 self._file.close()
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(self._temporary)
-        super().close()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-    def __del__(self) -> None:
-        self.discard()
 
 
 def check_writable(location: str) -> None:

@@ -10,10 +10,7 @@ Where a process dies, its temporary file stays: readers do not see it, and the o
 from __future__ import annotations
 
 import errno
-import io
 import logging
-from types import TracebackType
-from typing import Any
 
 from hdfs_native import FileStatus, FileWriter, WriteOptions
 
@@ -21,6 +18,7 @@ from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.forks import HDFS
 from iceberg_ops.io.hdfs.cluster import Cluster
 from iceberg_ops.io.temporary_names import temporary_name
+from iceberg_ops.io.whole_output import OutputInParts
 
 log = logging.getLogger(__name__)
 
@@ -29,59 +27,26 @@ _PART = 8 << 20
 _TRIES = 3
 
 
-class HdfsOutput(io.BufferedIOBase):
-    """``close`` makes the file; an exception or a forgotten ``close`` leaves none. ``rights``: of the new file, as an octal number
-    means them."""
-
-    _done = True
+class HdfsOutput(OutputInParts):
+    """``rights``: of the new file, as an octal number means them."""
 
     def __init__(self, cluster: Cluster, path: str, location: str, *, rights: int, overwrite: bool = False) -> None:
-        super().__init__()
+        super().__init__(_PART)
         self._cluster, self._path, self._location = cluster, path, location
         self._rights, self._overwrite = rights, overwrite
-        self._buffer, self._sent = bytearray(), 0
         self._temporary: str | None = None
         self._writer: FileWriter | None = None
         self._done = False
 
-    def writable(self) -> bool:
-        return True
+    def _make_file(self) -> None:
+        written = self._completed() if self._sent else self._written_at_once()
+        assert self._temporary is not None
+        Publication(self._cluster, self._temporary, self._path, self._location, written).make(overwrite=self._overwrite)
+        self._temporary = None
 
-    def tell(self) -> int:
-        return self._sent + len(self._buffer)
-
-    def write(self, data: Any) -> int:
-        if self._done:
-            raise ValueError("I/O operation on closed file")
-        before = len(self._buffer)
-        self._buffer += data
-        written = len(self._buffer) - before
-        if len(self._buffer) >= _PART:
-            self._send()
-        return written
-
-    def flush(self) -> None:
-        """Without effect: there is no file before ``close``."""
-
-    def close(self) -> None:
-        if self._done:
-            return
-        try:
-            written = self._completed() if self._sent else self._written_at_once()
-            assert self._temporary is not None
-            Publication(self._cluster, self._temporary, self._path, self._location, written).make(overwrite=self._overwrite)
-            self._temporary = None
-        finally:
-            self.discard()
-
-    def discard(self) -> None:
-        """Forget what was written; without effect after ``close``."""
-        if self._done:
-            return
-        self._done = True
+    def _drop(self) -> None:
         self._buffer = bytearray()
         self._forget()
-        super().close()
 
     def _written_at_once(self) -> FileStatus:
         """A small file is still here as a whole, so it can be written again. Each try takes another name, because the one before
@@ -129,15 +94,6 @@ class HdfsOutput(io.BufferedIOBase):
                 self._cluster.ask(lambda client: client.delete(temporary), self._location)
             except Exception as e:  # noqa: BLE001 - nothing depends on it
                 log.warning("temporary file %s stays: %s", temporary, e)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-    def __del__(self) -> None:
-        self.discard()
 
 
 class Publication:

@@ -10,11 +10,9 @@ Where a process dies, its parts stay, invisible to listings: a life-cycle rule o
 
 from __future__ import annotations
 
-import io
 import logging
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.store import ObjectStore
@@ -23,6 +21,7 @@ from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.stores.answers import named_errors, said
 from iceberg_ops.io.stores.creation import ATTEMPT, Creation, attempt_of, new_attempt
+from iceberg_ops.io.whole_output import OutputInParts
 
 if TYPE_CHECKING:
     from obstore import WritableFile
@@ -34,67 +33,31 @@ PART = 8 << 20
 _PARTS_AT_ONCE = 4
 
 
-class StagedOutput(io.BufferedIOBase):
-    """``close`` makes the object; an exception or a forgotten ``close`` leaves none. ``check_free`` is called before the first of
-    several parts, and raises FileExistsError if the name is taken."""
-
-    _done = True
+class StagedOutput(OutputInParts):
+    """``check_free`` is called before the first of several parts, and raises FileExistsError if the name is taken."""
 
     def __init__(self, store: ObjectStore, key: str, location: str, check_free: Callable[[], None], *, part: int = PART) -> None:
-        super().__init__()
+        super().__init__(part)
         self._check_free = check_free
-        self._store, self._key, self._location, self._part = store, key, location, part
-        self._buffer = bytearray()
-        self._uploaded = 0
+        self._store, self._key, self._location = store, key, location
         self._attempt = new_attempt()
         self._upload: WritableFile | None = None
         self._done = False
 
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._uploaded + len(self._buffer)
-
-    def write(self, data: Any) -> int:
-        if self._done:
-            raise ValueError("I/O operation on closed file")
-        before = len(self._buffer)
-        self._buffer += data
-        written = len(self._buffer) - before
-        if len(self._buffer) >= self._part:
-            self._send()
-        return written
-
-    def flush(self) -> None:
-        """Without effect: there is no object before ``close``."""
-
-    def close(self) -> None:
-        if self._done:
-            return
+    def _make_file(self) -> None:
         if self._upload is None:
-            self._done = True
             Creation(self._store).create(self._key, bytes(self._buffer), self._location)
-            super().close()
             return
-        try:
-            if self._buffer:
-                self._send()
-            self._complete(self._upload)
-            self._done = True
-        finally:
-            self.discard()
+        if self._buffer:
+            self._send()
+        self._complete(self._upload)
+        self._upload = None
 
-    def discard(self) -> None:
-        """Forget what was written; without effect after ``close``."""
-        if self._done:
-            return
-        self._done = True
+    def _drop(self) -> None:
         self._buffer = bytearray()
         upload, self._upload = self._upload, None
         if upload is not None and not OBJECT_STORES.is_forked:
             _abort(upload)
-        super().close()
 
     def _send(self) -> None:
         """Hand what is kept to the client, which uploads it in the background."""
@@ -111,7 +74,7 @@ class StagedOutput(io.BufferedIOBase):
                     max_concurrency=_PARTS_AT_ONCE,
                 )
             self._upload.write(data)
-        self._uploaded += len(data)
+        self._sent += len(data)
 
     def _complete(self, upload: WritableFile) -> None:
         """A completion whose answer is lost is sent again by the client, and is refused then: the object is asked whose it is."""
@@ -128,15 +91,6 @@ class StagedOutput(io.BufferedIOBase):
                 return attempt_of(self._store, self._key) == self._attempt
         except (FileNotFoundError, CatalogUnavailableError):
             return False
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-    def __del__(self) -> None:
-        self.discard()
 
 
 def _abort(upload: WritableFile) -> None:
