@@ -9,9 +9,7 @@ Six seconds here, sixty by ``make torture``.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +24,7 @@ from tests.servers.proxy import Answer, ChangedAnswer, Fault, FaultProxy, LostAn
 from tests.servers.stores import Store
 from tests.torture.test_eight_processes import acknowledged
 from tests.torture.test_kill_nine import leaked
-from tests.torture.test_killed_database import KILLED_ONCE, SECONDS, STORE, WRITERS, maintain, open_lake, wait_for_all, write
+from tests.torture.test_killed_database import SECONDS, STORE, killed_under_work, open_lake
 
 FAULTS: dict[str, tuple[Fault, float]] = {
     "lost answer": (LostAnswer(), 0.03),
@@ -76,24 +74,9 @@ def test_all_that_was_acknowledged_is_there_once_whatever_the_store_does(
             retries = {"commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200", "commit.retry.num-retries": "20"}
             make_table(lake.catalog, version=version, properties=retries)
             spoilt(proxy, random.Random(version), met)
-            context = multiprocessing.get_context("spawn")
-            workers = [context.Process(target=write, args=(uri, folder, i, FEWEST)) for i in range(WRITERS)]
-            workers.append(context.Process(target=maintain, args=(uri, folder, WRITERS)))
-            for worker in workers:
-                worker.start()
-            wait_for_all(workers[:WRITERS], tmp_path)
-            kills = 0
-            while any(worker.is_alive() for worker in workers):
-                time.sleep(BETWEEN_KILLS)
-                if kills < MOST_KILLS and any(worker.is_alive() for worker in workers[:WRITERS]):
-                    server.kill()
-                    server.start()
-                    kills += 1
-                    (tmp_path / KILLED_ONCE).touch()
+            kills, trouble = killed_under_work(server, uri, tmp_path, fewest=FEWEST, between=BETWEEN_KILLS, most=MOST_KILLS)
             proxy.forget()
-            assert [worker.exitcode for worker in workers] == [0] * len(workers)
             rows, acknowledgements = acknowledged(tmp_path)
-            trouble = Counter(line.split('"')[1] for p in tmp_path.glob("trouble*.log") for line in p.read_text().splitlines())
             jobs = Counter(tuple(json.loads(line)) for line in (tmp_path / "maintenance.log").read_text().splitlines())
             print(f"\nv{version}: {kills} kills, faults {dict(met)}, {acknowledgements} acknowledgements, {len(rows)} rows")
             print(dict(trouble))

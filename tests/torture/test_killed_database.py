@@ -59,7 +59,8 @@ def nessie(folder: Path) -> NessieServer:
     return NessieServer(folder, commits=rocks)
 
 
-SERVERS: dict[str, Callable[[Path], PostgreSQL | HiveMetastore | NessieServer | Hdfs]] = {
+Killable = PostgreSQL | HiveMetastore | NessieServer | Hdfs
+SERVERS: dict[str, Callable[[Path], Killable]] = {
     "postgresql": lambda _: PostgreSQL(),
     "hive": HiveMetastore,
     "nessie": nessie,
@@ -82,8 +83,6 @@ BETWEEN_KILLS = {"postgresql": 1.5, "hive": 6.0, "hdfs": 6.0, "nessie": 3.0}
 """Seconds; about how long a writer needs for ten commits."""
 MOST_KILLS = {"postgresql": 1_000, "hive": 3 if SECONDS < 60 else 20, "hdfs": 10, "nessie": 1 if SECONDS < 60 else 10}
 """A metastore, Nessie and a name node take much longer to start than to be killed."""
-KINDS = {"postgresql+psycopg2": "postgresql", "thrift": "hive", "hdfs": "hdfs", "http": "nessie"}
-"""By the scheme of their addresses."""
 STORE = "store.json"
 """A file with a catalog's properties: its warehouse and how to reach it."""
 KILLED_ONCE = "killed"
@@ -132,13 +131,13 @@ def commit_now(lake: Lake, operation: Operation) -> None:
     commit(lake.catalog, lake.table, operation)
 
 
-def write(uri: str, folder: str, worker: int, fewest: int | None = None) -> None:
+def write(uri: str, folder: str, worker: int, fewest: int) -> None:
     """Append rows, and delete or update rows of its own, each under a run key of its own."""
     log, trouble = Log(Path(folder) / f"w{worker}.log"), Log(Path(folder) / f"trouble{worker}.log")
     logging.getLogger(committer.__name__).addHandler(AsTrouble(trouble))
     lake = until_answered(trouble, open_lake, uri, folder)
     rng, number, mine, until = random.Random(worker), 0, set[int](), time.monotonic() + SECONDS
-    fewest, killed_once = fewest or FEWEST[KINDS[uri.partition(":")[0]]], Path(folder) / KILLED_ONCE
+    killed_once = Path(folder) / KILLED_ONCE
     while time.monotonic() < until or number < fewest or not killed_once.exists():
         number += 1
         name, row = f"{worker}-{number}", worker * 1_000_000 + number
@@ -208,6 +207,29 @@ def wait_for_all(writers: Sequence[BaseProcess], folder: Path) -> None:
         time.sleep(0.05)
 
 
+def killed_under_work(
+    server: Killable, uri: str, folder: Path, *, fewest: int, between: float, most: int
+) -> tuple[int, Counter[str]]:
+    """Writers (of at least ``fewest`` operations) and maintenance work while the server is killed every ``between`` seconds. How
+    often it was, ``most`` times at most, and what the writers met."""
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=write, args=(uri, str(folder), i, fewest)) for i in range(WRITERS)]
+    workers.append(context.Process(target=maintain, args=(uri, str(folder), WRITERS)))
+    for worker in workers:
+        worker.start()
+    wait_for_all(workers[:WRITERS], folder)
+    kills = 0
+    while any(worker.is_alive() for worker in workers):
+        time.sleep(between)
+        if kills < most and any(worker.is_alive() for worker in workers[:WRITERS]):
+            server.kill()
+            server.start()
+            kills += 1
+            (folder / KILLED_ONCE).touch()
+    assert [worker.exitcode for worker in workers] == [0] * len(workers)
+    return kills, Counter(line.split('"')[1] for p in folder.glob("trouble*.log") for line in p.read_text().splitlines())
+
+
 def check_former_states(server: NessieServer, lake: Lake) -> None:
     """Every state of the table that Nessie keeps is there with all its files, and each is one commit."""
     places = [
@@ -231,23 +253,10 @@ def test_all_that_was_acknowledged_is_there_once_though_the_server_was_killed(ki
         lake = open_lake(uri, folder)
         lake.catalog.create_namespace(("ns",))
         make_table(lake.catalog, version=version, properties={"commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200"})
-        context = multiprocessing.get_context("spawn")
-        workers = [context.Process(target=write, args=(uri, folder, i)) for i in range(WRITERS)]
-        workers.append(context.Process(target=maintain, args=(uri, folder, WRITERS)))
-        for worker in workers:
-            worker.start()
-        wait_for_all(workers[:WRITERS], tmp_path)
-        kills = 0
-        while any(worker.is_alive() for worker in workers):
-            time.sleep(BETWEEN_KILLS[kind])
-            if kills < MOST_KILLS[kind] and any(worker.is_alive() for worker in workers[:WRITERS]):
-                server.kill()
-                server.start()
-                kills += 1
-                (tmp_path / KILLED_ONCE).touch()
-        assert [worker.exitcode for worker in workers] == [0] * len(workers)
+        kills, trouble = killed_under_work(
+            server, uri, tmp_path, fewest=FEWEST[kind], between=BETWEEN_KILLS[kind], most=MOST_KILLS[kind]
+        )
         rows, acknowledgements = acknowledged(tmp_path)
-        trouble = Counter(line.split('"')[1] for p in tmp_path.glob("trouble*.log") for line in p.read_text().splitlines())
         print(f"\n{kind}, v{version}: {kills} kills, {acknowledgements} acknowledgements, {len(rows)} rows, {dict(trouble)}")
         assert kills
         assert trouble, "no writer met a killed server"
