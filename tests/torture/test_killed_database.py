@@ -207,6 +207,13 @@ def wait_for_all(writers: Sequence[BaseProcess], folder: Path) -> None:
         time.sleep(0.05)
 
 
+def wait_for_trouble(writers: Sequence[BaseProcess], folder: Path) -> None:
+    """Wait until a writer has met the killed server, or all of them have ended: a catalog that asks again does not notice one that
+    starts fast."""
+    while any(writer.is_alive() for writer in writers) and not any(log.stat().st_size for log in folder.glob("trouble*.log")):
+        time.sleep(0.05)
+
+
 def killed_under_work(
     server: Killable, uri: str, folder: Path, *, fewest: int, between: float, most: int
 ) -> tuple[int, Counter[str]]:
@@ -223,6 +230,8 @@ def killed_under_work(
         time.sleep(between)
         if kills < most and any(worker.is_alive() for worker in workers[:WRITERS]):
             server.kill()
+            if not kills:
+                wait_for_trouble(workers[:WRITERS], folder)
             server.start()
             kills += 1
             (folder / KILLED_ONCE).touch()

@@ -158,11 +158,12 @@ class Nessie:
         return f"{self._uri}/trees/{reference.path(self.name_of(reference))}/{what}"
 
     def _asked(self, method: str, address: str, **request: Any) -> Answer:
-        """The answer to a read; it is repeated, also if it is a POST. Raises CatalogUnavailableError."""
+        """The answer to a read. The connection repeats a GET, and what was not sent; the rest of a POST is repeated here. Raises
+        CatalogUnavailableError."""
         for attempt in range(1, _READS):
             try:
                 answer = self._connection.ask(method, address, **request)
-            except (NotSentError, NoAnswerError):
+            except NoAnswerError:
                 if method == "GET":
                     raise
             else:

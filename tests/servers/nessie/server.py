@@ -31,7 +31,8 @@ class NessieServer:
         self._settings = {
             "quarkus.http.host": LOOPBACK,
             "quarkus.http.port": str(self.port),
-            "quarkus.management.enabled": "false",
+            "quarkus.management.host": LOOPBACK,
+            "quarkus.management.port": "0",  # its own choice; several servers run at once
             "quarkus.http.access-log.enabled": "false",
             "nessie.catalog.object-stores.health-check.enabled": "false",
             **(commits or {"nessie.version.store.type": "IN_MEMORY"}),
