@@ -15,7 +15,7 @@ from typing import ClassVar, cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.dropping import WITHOUT_PURGE, drop_with_files
-from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
+from iceberg_ops.catalog.names import can_be_stored, check_new_table_name, shown
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.catalog.outcomes import Tried, nothing_published, unknown_once_tried
 from iceberg_ops.config.given_text import check_place
@@ -273,9 +273,7 @@ class BaseCatalog(ABC):
         return Table((self._name, *identifier), metadata, location, self._io)
 
     def _check_new(self, identifier: Identifier) -> None:
-        if len(identifier) < 2 or not all(identifier):
-            raise BadInputError(f"table identifier {'.'.join(identifier)!r} must be namespace.name")
-        check_new_names(identifier)
+        check_new_table_name(identifier)
         self._check_namespace(identifier[:-1])
         if self.table_exists(identifier):
             raise AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self._name}")

@@ -23,6 +23,13 @@ def check_new_names(identifier: tuple[str, ...]) -> None:
             raise BadInputError(f"name {shown}: {rule}")
 
 
+def check_new_table_name(identifier: tuple[str, ...]) -> None:
+    """Raise BadInputError if a new table cannot have the name."""
+    if len(identifier) < 2 or not all(identifier):
+        raise BadInputError(f"table identifier {'.'.join(identifier)!r} must be namespace.name")
+    check_new_names(identifier)
+
+
 def can_be_stored(identifier: Iterable[str]) -> bool:
     """Whether a database or file system can hold such names: valid Unicode without NUL."""
     return all("\0" not in name and _size(name) is not None for name in identifier)

@@ -23,7 +23,7 @@ import httpx
 from iceberg_ops.catalog.base import attempts, check_same_table, moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.dropping import drop_with_files
-from iceberg_ops.catalog.names import check_new_names, shown
+from iceberg_ops.catalog.names import check_new_table_name, shown
 from iceberg_ops.catalog.neighbours import forbid_second_name
 from iceberg_ops.catalog.next_metadata import next_commit
 from iceberg_ops.catalog.outcomes import nothing_published, reason, unknown_if_it_fails, unknown_once_tried, unknown_outcome
@@ -50,7 +50,6 @@ from iceberg_ops.catalog.rest.storage import RENEWED_BEFORE_MS, TableStorage, ex
 from iceberg_ops.deletion.gate import NOTHING, Deletion
 from iceberg_ops.errors import (
     AlreadyExistsError,
-    BadInputError,
     CommitStateUnknownError,
     IcebergOpsError,
     NoSuchNamespaceError,
@@ -456,9 +455,7 @@ class RestCatalog:
 
     def _check_new(self, identifier: Identifier) -> None:
         """Some servers create a table in a namespace that they do not have."""
-        if len(identifier) < 2 or not all(identifier):
-            raise BadInputError(f"table identifier {'.'.join(identifier)!r} must be namespace.name")
-        check_new_names(identifier)
+        check_new_table_name(identifier)
         self._namespaces.properties(identifier[:-1])
 
     def _no_table(self, identifier: Identifier) -> NoSuchTableError:
