@@ -461,7 +461,7 @@ class FileSystemCatalog(FolderNamespaces):
         if not are_folders(names) and self._versions(names).listed():
             raise UnsupportedError(
                 f"not supported: a job that must know every table of the warehouse, because the name of folder "
-                f"{shown((self._table_folder(names),))} is no UTF-8, and a table lies in it. Rename the folder, or move it out of "
+                f"{shown((self._table_folder(names),))} is not UTF-8, and a table lies in it. Rename the folder, or move it out of "
                 f"the warehouse"
             )
         return self.table_exists(names)
@@ -480,5 +480,5 @@ def _encoded(location: str, metadata: TableMetadata) -> bytes:
 
 def _version_of(location: str) -> int:
     if (version := version_of(location)) is None:
-        raise CommitFailedError(f"{location} is no versioned metadata file")
+        raise CommitFailedError(f"{location} is not a versioned metadata file")
     return version

@@ -1,7 +1,7 @@
 """Names of tables and namespaces: which names may be created, and which can exist at all.
 
 By default a table's name becomes the name of its folder; in a filesystem catalog it always does. So every catalog refuses to create
-a name that a file system reads in another way. Looking up such a name is no error: there is no such table.
+a name that a file system reads in another way. Looking up such a name is not an error: there is no such table.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _broken_rule(name: str) -> str | None:
     if "/" in name:
         return "must not have a slash, because its folder would lie elsewhere"
     if (size := _size(name)) is None or any(unicodedata.category(c) == "Cc" for c in name):
-        return "must not have control characters or bytes that are no UTF-8"
+        return "must not have control characters or bytes that are not UTF-8"
     if size > MOST_BYTES:
         return f"has {size} bytes: must have {MOST_BYTES} at most"
     return None

@@ -72,7 +72,7 @@ def parse_alterations(texts: Sequence[str]) -> Alterations:
                 break
         else:
             known = "; ".join(" ".join(words) for words, _ in _STEPS)
-            raise OptionError(f"{text!r} is no step: one begins with {known}")
+            raise OptionError(f"{text!r} is not a step: one begins with {known}")
     if both := [key for key in found.removed_properties if key in found.properties]:
         raise OptionError(f"property {both[0]} is set and unset in one call: do one of the two, or use two calls")
     return found

@@ -117,7 +117,7 @@ def tag(
 @click.option("--snapshot-id", type=int, metavar="N", help="An ancestor of the branch's head.")
 @click.option("--to-time", metavar="ISO", help="The latest ancestor before that time.")
 @click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch to roll back.")
-@click.option("--any-snapshot", is_flag=True, help="Allow a snapshot that is no ancestor (set the branch to it).")
+@click.option("--any-snapshot", is_flag=True, help="Allow a snapshot that is not an ancestor (set the branch to it).")
 @json_option
 def rollback(
     target: str, snapshot_id: int | None, to_time: str | None, branch_name: str, any_snapshot: bool, as_json: bool

@@ -120,7 +120,7 @@ class Tokens:
         if found is None:
             self.fail("a text in single quotes")
         if not is_unicode(found):
-            raise OptionError(f"{self.source!r}: a text has half of a surrogate pair, which is no Unicode: write both halves")
+            raise OptionError(f"{self.source!r}: a text has half of a surrogate pair, which is not Unicode: write both halves")
         return found
 
     def whole_number(self) -> int:

@@ -39,7 +39,7 @@ def from_json(data: bytes | str, kind: type[T], name: str) -> T:
         found = msgspec.json.decode(data, type=kind)
         json.loads(data, object_pairs_hook=_no_key_twice, parse_int=str, parse_float=str)
     except UnicodeDecodeError as e:
-        raise OptionError(f"{name}: is no UTF-8 text: {e.reason}") from None
+        raise OptionError(f"{name}: is not UTF-8 text: {e.reason}") from None
     except RecursionError:
         raise OptionError(f"{name}: lists and objects are nested too deeply") from None
     except (msgspec.DecodeError, OptionError) as e:
@@ -168,7 +168,7 @@ def _check_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
     """The scalar's value. Raises OptionError for a value that its type does not have, for a number that no option can hold (Python
     refuses to print thousands of digits), and for text that is not valid Unicode."""
     if not is_unicode(node.value):
-        raise OptionError(f"line {_line(node)}: text with half of a surrogate pair is no Unicode")
+        raise OptionError(f"line {_line(node)}: text with half of a surrogate pair is not Unicode")
     found = _constructed(node, lambda: loader.construct_object(node, deep=True))
     if isinstance(found, int) and not -LONG_MAX - 1 <= found <= LONG_MAX:
         raise OptionError(f"line {_line(node)}: a whole number beyond 64 bits: put it in quotes if it is text")

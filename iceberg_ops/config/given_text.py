@@ -26,7 +26,7 @@ def check_text(name: str, text: str) -> None:
 def check_unicode(name: str, text: str) -> None:
     """Raise OptionError for text that cannot be written as UTF-8."""
     if not is_unicode(text):
-        raise OptionError(f"{name} is no UTF-8 text: write it in UTF-8")
+        raise OptionError(f"{name} is not UTF-8 text: write it in UTF-8")
 
 
 def check_place(name: str, text: str) -> None:

@@ -28,5 +28,5 @@ def schedule_problem(schedule: str) -> str | None:
     try:
         croniter(schedule).get_next()
     except ValueError as e:
-        return f"{schedule!r} is no cron expression: {e}"
+        return f"{schedule!r} is not a cron expression: {e}"
     return None

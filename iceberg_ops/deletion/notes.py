@@ -35,10 +35,10 @@ _RENEWED_AFTER_MS = DELETION_NOTE_MS // 8
 
 
 def delete_note(io: FileIO, location: str | None) -> None:
-    """Delete a note. None, or a note that is already gone, is no error."""
+    """Delete a note. None, or a note that is already gone, is not an error."""
     if location is None:
         return
-    assert f"/{FOLDER}/" in location, f"{location} is no note"
+    assert f"/{FOLDER}/" in location, f"{location} is not a note"
     discard_own(io, [location])
 
 
@@ -81,8 +81,8 @@ class DeletionNote:
 
 @contextmanager
 def deletion_noted(table: Table) -> Iterator[DeletionNote]:
-    """Within this context, files may be deleted that an import might want to commit. It is no error if the note cannot be deleted
-    afterwards: the deleted files must be reported, and the note expires by itself."""
+    """Within this context, files may be deleted that an import might want to commit. It is not an error if the note cannot be
+    deleted afterwards: the deleted files must be reported, and the note expires by itself."""
     with _in_force(DeletionNote(table, f"{notes_folder(table, DELETIONS)}/{uuid.uuid4()}.json")) as note:
         yield note
 

@@ -216,7 +216,7 @@ def _check_unicode(leaf: Predicate, term: BoundTerm) -> None:
     for literal in leaf.literals:
         text = literal.value if isinstance(literal, Literal) else literal
         if isinstance(text, str) and not is_unicode(text):
-            raise WhereError(f"column {term.name!r} cannot be compared with {text!r}: half of a surrogate pair is no Unicode text")
+            raise WhereError(f"column {term.name!r} cannot be compared with {text!r}: half of a surrogate pair is not Unicode text")
 
 
 def _bind_nan(op: Op, term: BoundTerm, type_: PrimitiveType) -> Expression:

@@ -313,7 +313,7 @@ def plain_literal(column: PrimitiveType, value: Any) -> Literal:
         return Literal(near if column.name == "float" and math.isinf(near) == math.isinf(value) else value, DOUBLE)
     if isinstance(value, Decimal) and value.is_finite():
         return decimal_literal(value)
-    raise ValueError(f"a value of class {type(value).__name__} is no literal")
+    raise ValueError(f"a value of class {type(value).__name__} is not a literal")
 
 
 def decimal_literal(value: Decimal) -> Literal:

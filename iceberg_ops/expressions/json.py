@@ -75,7 +75,7 @@ def expression_to_json(expression: Expression) -> Any:
         return _leaf(expression.op, _bound_term(expression), [_typed_value(expression.type, v) for v in expression.literals])
     if isinstance(expression, Predicate):
         return _leaf(expression.op, _term(expression.term), [_plain_value(v) for v in expression.literals])
-    raise TypeError(f"{type(expression).__name__} is no expression")
+    raise TypeError(f"{type(expression).__name__} is not an expression")
 
 
 def _leaf(op: Op, term: Any, values: list[Any]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _read_value(op: Op, given: Any) -> Any:
         return _read_literal(op, str(given["data-type"]), value) if "data-type" in given else _read_value(op, value)
     if isinstance(given, bool | int | float | str):
         return given
-    raise WhereError(f"expression JSON of type {op.value!r}: {given!r} is no literal")
+    raise WhereError(f"expression JSON of type {op.value!r}: {given!r} is not a literal")
 
 
 def _read_literal(op: Op, type_name: str, value: Any) -> Literal:
@@ -202,4 +202,4 @@ def _read_literal(op: Op, type_name: str, value: Any) -> Literal:
             return Literal(timestamp_from_text(value)[0], type_)
         return Literal(interval(type_, plain_literal(type_, value)).low, type_)
     except (ValueError, TypeError, ArithmeticError, SchemaError) as e:
-        raise WhereError(f"expression JSON of type {op.value!r}: {value!r} is no {type_name} literal: {e}") from None
+        raise WhereError(f"expression JSON of type {op.value!r}: {value!r} is not a {type_name} literal: {e}") from None

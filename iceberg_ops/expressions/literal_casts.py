@@ -52,7 +52,7 @@ def to_whole(literal: Literal, width: str) -> Literal:
     if isinstance(value, str):
         number = whole_from_text(value)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no whole number")
+        raise ValueError(f"{value} is not a whole number")
     elif isinstance(value, bool | int | float | Decimal) and _is_number(literal):
         number = int(value)
         if isinstance(value, Decimal) and width != "long" and number != int(float(value)):
@@ -105,7 +105,7 @@ def _to_decimal(literal: Literal, target: DecimalType) -> Literal:
         number = decimal_from_text(value)
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{value} is no decimal")
+            raise ValueError(f"{value} is not a valid decimal")
         number = Decimal(repr(value))
     elif _is_number(literal):
         number = Decimal(int(value)) if isinstance(value, bool) else Decimal(value)
@@ -167,7 +167,7 @@ def _to_string(literal: Literal, _: PrimitiveType) -> Literal:
         try:
             return Literal(value.decode("utf-8"), STRING)
         except UnicodeDecodeError as e:
-            raise NotFolded(f"{value!r} is no text: {e}") from None
+            raise NotFolded(f"{value!r} is not text: {e}") from None
     raise NotFolded(f"a {literal.type} literal cannot be cast to string here")
 
 

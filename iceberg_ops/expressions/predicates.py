@@ -175,7 +175,7 @@ class Predicate(Expression):
         if wanted is not None and len(self.literals) != wanted:
             raise WhereError(f"{self.op.value} on {self.term.name!r} takes {wanted} literals, not {len(self.literals)}")
         if any(v is None for v in self.literals):
-            raise WhereError(f"{self.op.value} on {self.term.name!r}: null is no literal, use is_null or null_safe_eq")
+            raise WhereError(f"{self.op.value} on {self.term.name!r}: null is not a literal, use is_null or null_safe_eq")
 
 
 @dataclass(frozen=True, slots=True)

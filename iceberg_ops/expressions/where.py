@@ -352,7 +352,7 @@ def _is_nan_literal(node: Node, own: Literal) -> bool:
             return bool(own.value != own.value)
     except ValueError as e:
         raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: {e}") from None
-    raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: a {own.type} literal is no number")
+    raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: a {own.type} literal is not a number")
 
 
 def _in(node: Node, want: Want) -> Expression | None:

@@ -185,7 +185,7 @@ def _check_typed_literals(text: str, tokens: Tokens) -> None:
             continue
         if before.token_type in Spark.Parser.TYPE_TOKENS and before.token_type is not TokenType.IDENTIFIER:
             raise WhereError(
-                f"cannot parse {text!r}: {before.text} {token.text!r} is no literal in Spark SQL: "
+                f"cannot parse {text!r}: {before.text} {token.text!r} is not a literal in Spark SQL: "
                 f"write CAST({token.text!r} AS {before.text}), with precision and scale where it is a decimal"
             )
         if before.token_type is TokenType.R_PAREN:

@@ -67,7 +67,7 @@ class FileIO(Protocol):
         ...
 
     def delete(self, location: str) -> None:
-        """Delete one file; it is no error if the file does not exist."""
+        """Delete one file; it is not an error if the file does not exist."""
         ...
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:

@@ -54,7 +54,7 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
         if parts[-1][:1] in ("_", ".") or any(p[:1] in ("_", ".") and "=" not in p for p in parts[:-1]):
             continue
         if not is_unicode(info.location):
-            raise DataError(f"{root}: the name of the file {'/'.join(parts)!a} in it is no UTF-8: rename it")
+            raise DataError(f"{root}: the name of the file {'/'.join(parts)!a} in it is not UTF-8: rename it")
         found.append((info, _folders(info.location, parts[:-1])))
     return sorted(found, key=lambda f: f[0].location)
 
@@ -72,7 +72,7 @@ def _below(root: str, location: str) -> list[str]:
 
 def _folders(location: str, parts: Sequence[str]) -> Folders:
     if wrong := next((p for p in parts if "=" not in p), None):
-        raise DataError(f"file {location}: folder {wrong!r} is no name=value: it is not part of a partitioned folder")
+        raise DataError(f"file {location}: folder {wrong!r} is not name=value: it is not part of a partitioned folder")
     found: list[tuple[str, str | None]] = []
     for part in parts:
         raw, _, text = part.partition("=")
@@ -116,7 +116,7 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
         try:
             values.append(_value(text, column.type))
         except ValueError as e:
-            raise DataError(f"file {location}: partition {f.name} = {text!r} is not a {column.type}: {e}") from None
+            raise DataError(f"file {location}: partition {f.name} = {text!r} is not a valid {column.type}: {e}") from None
     return tuple(values)
 
 

@@ -104,7 +104,7 @@ def _column(name: str, metadata: TableMetadata, transform: Transform = IDENTITY)
     found = metadata.schema.find(name, case_sensitive=False)
     if found is None or not isinstance(found.type, PrimitiveType):
         columns = ", ".join(f.name for f in metadata.schema.fields)
-        raise OptionError(f"sort-order: {name!r} is no column of a primitive type: the columns are {columns}")
+        raise OptionError(f"sort-order: {name!r} is not a column of a primitive type: the columns are {columns}")
     try:
         check_source(metadata.schema, found.field_id, transform, "sort-order")
     except SchemaError as e:

@@ -147,7 +147,7 @@ class SchemaEvolution:
             return self
         if not can_promote(old, new_type, self._format_version):
             raise SchemaError(
-                f"cannot change the type of column {name!r}: {old} to {new_type} is no promotion in v{self._format_version}"
+                f"cannot change the type of column {name!r}: {old} to {new_type} is not a promotion in v{self._format_version}"
             )
         partition = changed_partition_field(field_id, old, new_type, self._specs)
         if partition is not None:

@@ -28,7 +28,7 @@ def with_fields(name: str, column: Column, kind: IcebergType, assigned: Mapping[
             raise OptionError(f"SET assigns {name!r} twice: as a whole, and a field of it")
         return assigned[()]
     if not isinstance(kind, StructType):
-        raise OptionError(f"SET names a field inside {name!r}, which is no struct: assign {name!r} as a whole")
+        raise OptionError(f"SET names a field inside {name!r}, which is not a struct: assign {name!r} as a whole")
     fields = []
     for f in kind.fields:
         value = column.getField(f.name)

@@ -81,7 +81,7 @@ def _check_is_decimal(name: str, text: str, type_: DecimalType) -> None:
     try:
         decimal_of(text, type_)
     except ValueError:
-        raise DataError(f"source folder {name}={text}: {shown(text)} is no {type_}, the type of column {name!r}") from None
+        raise DataError(f"source folder {name}={text}: {shown(text)} is not a valid {type_}, the type of column {name!r}") from None
 
 
 def has_ids(field: spark.StructField) -> bool:
@@ -112,7 +112,7 @@ def _lost(path: str, read: spark.StructType) -> str | None:
     except (OSError, pa.ArrowException):
         return None  # Spark reports what is wrong with it
     except UnicodeDecodeError as e:  # Spark reads it by another name, so it finds nothing
-        raise DataError(f"source {path} has a column whose name is no UTF-8: {e}") from None
+        raise DataError(f"source {path} has a column whose name is not UTF-8: {e}") from None
     return next(_missing(pa.struct(list(found)), read, ""), None)
 
 

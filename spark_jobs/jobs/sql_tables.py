@@ -72,7 +72,7 @@ class SqlTables:
         once), ParseException, NoSuchTableError, UnsupportedError, DataError."""
         plan = _parser(self._run.session).parsePlan(text)
         if (command := _command_in(self._run.session, plan)) is not None:
-            raise OptionError(f"source query is no query, but {command}: it must be a SELECT, VALUES, TABLE or WITH")
+            raise OptionError(f"source query is not a query, but {command}: it must be a SELECT, VALUES, TABLE or WITH")
         return self._replaced(text, plan)
 
     def in_expression(self, text: str) -> str:

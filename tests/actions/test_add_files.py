@@ -197,7 +197,7 @@ def test_files_of_other_units_and_writers_give_no_wrong_bounds(place: Place) -> 
         ("a.parquet", {**ID, "id": pa.string()}, [{**row(1), "id": "x"}], SchemaError, "'id' is string, which does not fit"),
         ("a.parquet", {"name": pa.string()}, [{"name": "x"}], SchemaError, "has no column 'id', which is required"),
         ("a.parquet", ID, [row(1), {**row(2), "id": None}], DataError, "column id is required, but 1 of 2 rows have no value"),
-        ("sub/a.parquet", ID, [row(1)], DataError, "folder 'sub' is no name=value"),
+        ("sub/a.parquet", ID, [row(1)], DataError, "folder 'sub' is not name=value"),
         ("day=2024-01-01/a.parquet", ID, [row(1)], DataError, "the table is partitioned by nothing"),
         ("_temporary/0/a.parquet", ID, [row(1)], DataError, "half written"),
     ],
@@ -240,7 +240,7 @@ def test_a_folder_that_is_not_whole_is_refused(place: Place, make: Any, says: st
 def test_a_partition_value_of_another_type_and_a_computed_partition_are_refused(place: Place) -> None:
     place.write("day=yesterday/a.parquet", [row(1)])
     place.create(spec=BY_DAY)
-    with pytest.raises(DataError, match="day = 'yesterday' is not a date"):
+    with pytest.raises(DataError, match="day = 'yesterday' is not a valid date"):
         place.add()
     place.catalog.drop_table(("db", "t"))
     place.create(spec=PartitionSpec(0, (PartitionField((1,), 1000, bucket(4), "b"),)))

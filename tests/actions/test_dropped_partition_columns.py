@@ -93,7 +93,7 @@ def test_every_write_goes_on_after_a_void_fields_column_was_dropped(place: RowsP
 
 
 def test_an_upsert_needs_no_key_for_a_void_field(place: RowsPlace) -> None:
-    """Also where its column is there and is no key."""
+    """Also where its column is there and is not a key."""
     table = void_table(place)
     commit(place.catalog, table, UpgradeFormatVersion(format_version=2))
     place.run("upsert", source=place.source([{"id": 2, "kind": "new"}], IDS), options={"upsert-keys": "id"})

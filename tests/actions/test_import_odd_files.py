@@ -218,7 +218,7 @@ def test_a_folder_says_its_value_in_any_exact_form(place: Place, type_: IcebergT
         (pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"x"}), DataError),
         (pa.field("id", pa.uint64()), SchemaError),
     ],
-    ids=["a field id that is no number", "a type without a counterpart"],
+    ids=["a field id that is not a number", "a type without a counterpart"],
 )
 def test_a_column_that_can_not_be_taken_in_is_named_with_its_file(tmp_path: Path, field: pa.Field, error: type[Exception]) -> None:
     place = RowsPlace.at(tmp_path)

@@ -239,7 +239,7 @@ def test_a_link_to_a_file_of_somebody_else_is_read(place: RowsPlace, job: str) -
 def test_a_file_whose_name_is_no_utf_8_is_refused_by_name(place: RowsPlace, job: str, dry_run: bool) -> None:
     odd = os.fsencode(place.folder / "source" / "a") + b"/x\xff.parquet"
     os.rename(place.folder / "source" / "a" / "part.parquet", odd)
-    with pytest.raises(DataError, match=r"'a/x\\udcff.parquet' in it is no UTF-8"):
+    with pytest.raises(DataError, match=r"'a/x\\udcff.parquet' in it is not UTF-8"):
         run(place, job, place.folder / "source", dry_run=dry_run)
 
 

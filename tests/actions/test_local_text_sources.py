@@ -87,8 +87,8 @@ def test_lines_are_the_same_wherever_blocks_end(
 @pytest.mark.parametrize(
     ("content", "name", "options", "wrong"),
     [
-        ("id,price\n1,2\n\n2,x\n", "a.csv", {}, "a.csv, line 4: column 'price': 'x' is no decimal(5, 2): 2,x"),
-        ("id,price\n1,2.555\n", "a.csv", {}, "a.csv, line 2: column 'price': '2.555' is no decimal(5, 2): 1,2.555"),
+        ("id,price\n1,2\n\n2,x\n", "a.csv", {}, "a.csv, line 4: column 'price': 'x' is not a valid decimal(5, 2): 2,x"),
+        ("id,price\n1,2.555\n", "a.csv", {}, "a.csv, line 2: column 'price': '2.555' is not a valid decimal(5, 2): 1,2.555"),
         ("id,v\n1,a\n,b\n3,c\n", "a.csv", {}, "a.csv, line 3: column id is required"),
         ('{"id": 1}\n\n{"id": 2, "v": "x"}{"id": 3}\n', "a.json", {}, "a.json, line 3: "),
         ('{"id": 1}\n{"v": "x"}\n{"v": "y"}\n', "a.json", {}, "a.json, line 2: column id is required"),

@@ -253,7 +253,7 @@ PLAIN = (when("matched", "update"),)
         ),
         ("target.id = source.x", PLAIN, {"x": pa.uint64()}, UnsupportedError, "x of type uint64.*--lane spark$"),
         ("id = source.id", PLAIN, {}, WhereError, "'id' is a column of both, target and source"),
-        ("target.id = source.nope", PLAIN, {}, WhereError, "'nope' is no column"),
+        ("target.id = source.nope", PLAIN, {}, WhereError, "'nope' is not a column"),
         ("target.id = ", PLAIN, {}, WhereError, "cannot parse"),
         (
             ON,

@@ -130,7 +130,7 @@ def test_sources_of_every_kind_are_planned(place: RowsPlace) -> None:
 def test_an_upsert_is_planned_by_its_keys(place: RowsPlace) -> None:
     source = place.source([{"id": 1, "city": "Oslo"}], ARROW)
     assert planned(place, "upsert", source=source, options={"upsert-keys": "id,city"}).status == "planned"
-    with pytest.raises(OptionError, match="which is no key"):
+    with pytest.raises(OptionError, match="which is not a key"):
         planned(place, "upsert", source=source, options={"upsert-keys": "id"})
 
 

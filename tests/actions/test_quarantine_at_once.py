@@ -44,7 +44,7 @@ class _OnlyBadRows(LocalEvaluator):
         assert options.quarantine is not None
         bad = Path(options.quarantine, f"{run.operation_id}.json")
         bad.write_text(json.dumps({"id": "x"}))
-        found = [SkippedFile(file_path=str(bad), reason="id is no number")]
+        found = [SkippedFile(file_path=str(bad), reason="id is not a number")]
         return WrittenSource(schema=run.table.schema, files=(), quarantined=found, rows_quarantined=1)
 
 

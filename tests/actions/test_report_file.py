@@ -217,7 +217,7 @@ def test_a_report_takes_the_place_of_a_report_only(what: str, tmp_path: Path, ca
     place.write_bytes(OTHERS[what])
     link.symlink_to(place)
     for report in (place, link):
-        with pytest.raises(OptionError, match="a file that is no report: name another file; nothing was done"):
+        with pytest.raises(OptionError, match="a file that is not a report: name another file; nothing was done"):
             check_report_place(a_job(str(report)))
         write_report(a_job(str(report)), a_report())
         assert "The report cannot be written to" in caplog.text

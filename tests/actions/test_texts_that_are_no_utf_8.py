@@ -73,7 +73,7 @@ def lake_with(bad: str, *, dictionary: bool = False) -> tuple[Lake, str]:
 
 
 def message(path: str, bad: str) -> str:
-    return f"file {path}: column {COLUMNS[bad]} holds text that is no UTF-8"
+    return f"file {path}: column {COLUMNS[bad]} holds text that is not UTF-8"
 
 
 ORDERS = ["", "id", "s", "zorder(id, s)", "truncate(2, s), bucket(4, s)"]
@@ -116,7 +116,7 @@ def test_rows_that_get_another_text_or_are_deleted_are_no_obstacle(mode: str) ->
 def test_an_update_that_keeps_the_text_names_file_row_and_column(mode: str) -> None:
     lake, path = lake_with("n")
     job = structs.replace(lake.job("update", where="id >= 2"), change=RowChange(mode=mode, set={"id": "5"}))
-    with pytest.raises(DataError, match=f"column 'n.t': .*{path}.* would have text that is no UTF-8"):
+    with pytest.raises(DataError, match=f"column 'n.t': .*{path}.* would have text that is not UTF-8"):
         run_job(job, catalog=lake.catalog, runner=LocalRunner(workers=1))
 
 

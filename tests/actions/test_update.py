@@ -183,7 +183,7 @@ def test_a_value_is_stored_as_the_column_s_type(place: RowsPlace, column: str, s
         ({}, None, OptionError, "at least one SET"),
         ({"nope": "1"}, None, OptionError, "SET 'nope' is not a column"),
         ({"i": "1", "I": "2"}, None, OptionError, "SET assigns 'i' twice"),
-        ({"i": "nope"}, None, WhereError, "'nope' is no column"),
+        ({"i": "nope"}, None, WhereError, "'nope' is not a column"),
         ({"i": "1"}, "nope = 1", WhereError, "nope"),
         ({"i": "2147483648"}, None, DataError, "column 'i': 2147483648 does not fit int"),
         ({"x": "1000"}, None, DataError, r"column 'x': 1000 does not fit decimal\(5, 2\)"),

@@ -240,7 +240,7 @@ def test_text_of_which_nobody_says_the_type_tells_no_last_row(
     ("spec", "properties", "options", "more", "error", "says"),
     [
         (UNPARTITIONED, {"format__version": "1"}, {}, {}, UnsupportedError, "v1"),
-        (BY_NAME, {}, {}, {}, OptionError, "comes from column 'name', which is no key"),
+        (BY_NAME, {}, {}, {}, OptionError, "comes from column 'name', which is not a key"),
         (UNPARTITIONED, {}, {"upsert-keys": "score"}, {}, SchemaError, "cannot be a key"),
         (UNPARTITIONED, {}, {"upsert-keys": "nope"}, {}, SchemaError, "not a column"),
         (UNPARTITIONED, {}, {"upsert-keys": "id,ID"}, {}, OptionError, "'ID' names column 'id' a second time"),

@@ -220,7 +220,7 @@ def test_tables_that_are_not_icebergs_are_no_tables(catalog: GlueCatalog) -> Non
     catalog._glue.change("CreateTable", DatabaseName="ns", TableInput={"Name": "hive", "Parameters": {"table_type": "HIVE"}})
     assert catalog.list_tables(("ns",)) == []
     assert not catalog.table_exists(("ns", "hive"))
-    with pytest.raises(BadInputError, match="holds hive, which is no Iceberg table"):
+    with pytest.raises(BadInputError, match="holds hive, which is not an Iceberg table"):
         catalog.drop_namespace(("ns",))
     assert location_in({}) is None
 

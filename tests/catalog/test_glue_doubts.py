@@ -149,7 +149,7 @@ def test_a_name_that_a_drop_has_left_behind_is_told(catalog: GlueCatalog, proxy:
     proxy.spoil(LostRequest(), when=call("DeleteTable"), times=None)
     with pytest.raises(CommitStateUnknownError):
         catalog.drop_table(IDENTIFIER)
-    with pytest.raises(AlreadyExistsError, match="as a record that is no Iceberg table: delete it in Glue"):
+    with pytest.raises(AlreadyExistsError, match="as a record that is not an Iceberg table: delete it in Glue"):
         make_table(catalog)
 
 

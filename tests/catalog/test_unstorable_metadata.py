@@ -66,11 +66,11 @@ def statistics(table: Table, **odd: Any) -> UpdateStatistics:
 UNSTORABLE: dict[str, Callable[[Table, int], Operation]] = {
     "a property": lambda t, i: UpdateProperties(updates={"a": HALF}),
     "a property's name": lambda t, i: UpdateProperties(updates={HALF: "a"}),
-    "a property that is no text": lambda t, i: UpdateProperties(updates={"a": 1}),  # type: ignore[dict-item]
+    "a property that is not text": lambda t, i: UpdateProperties(updates={"a": 1}),  # type: ignore[dict-item]
     "a property that is a time": lambda t, i: UpdateProperties(updates={"a": datetime(2024, 1, 1)}),  # type: ignore[dict-item]
     "a column's name": lambda t, i: with_column(t, HALF),
     "a comment": lambda t, i: with_column(t, doc=HALF),
-    "a comment that is no text": lambda t, i: with_column(t, doc=5),
+    "a comment that is not text": lambda t, i: with_column(t, doc=5),
     "a default": lambda t, i: with_column(t, type_=STRING, write_default=HALF),
     "a default of another type": lambda t, i: with_column(t, write_default=2**40),
     "a default that JSON lacks": lambda t, i: with_column(t, write_default=math.nan),

@@ -164,7 +164,7 @@ def test_a_table_whose_name_is_no_text_ends_the_job(tmp_path: Path) -> None:
     assert catalog.all_tables() == [("ns", "t")]
     source = os.fsencode(tmp_path) + b"/wh/ns/t/metadata/v1.metadata.json"
     os.link(source, os.fsencode(tmp_path) + b"/wh/ns/\xff/metadata/v1.metadata.json")
-    with pytest.raises(UnsupportedError, match="is no UTF-8"):
+    with pytest.raises(UnsupportedError, match="is not UTF-8"):
         catalog.all_tables()
 
 

@@ -57,7 +57,7 @@ def test_text_that_is_no_utf_8_is_refused_before_anything_is_tried(cli: Cli, tab
     done = cli(*arguments)
     assert done.code == 1
     assert done.err.startswith("error: BAD_OPTION: ")
-    assert done.err.endswith(" is no UTF-8 text: write it in UTF-8\n")
+    assert done.err.endswith(" is not UTF-8 text: write it in UTF-8\n")
 
 
 @pytest.mark.parametrize(

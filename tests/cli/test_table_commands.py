@@ -209,7 +209,7 @@ def test_evolve_takes_in_the_columns_of_a_file(cli: Cli, tmp_path: Path) -> None
     [
         ("ALTER COLUMN id TYPE int", "error: BAD_SCHEMA: cannot change the type of column 'id'"),
         ("DROP COLUMN nope", "error: BAD_SCHEMA: no column named 'nope'"),
-        ("FLIP COLUMN a", "error: BAD_OPTION: 'FLIP COLUMN a' is no step"),
+        ("FLIP COLUMN a", "error: BAD_OPTION: 'FLIP COLUMN a' is not a step"),
         ("ADD COLUMN z int garbage", "error: BAD_OPTION: 'ADD COLUMN z int garbage': expected nothing more at 'garbage'"),
         ("ADD COLUMN z int DEFAULT 'abc'", "error: BAD_OPTION: default \"'abc'\": must be a literal of type int: "),
         ("ADD COLUMN z double DEFAULT 'NaN'", "error: BAD_OPTION: default \"'NaN'\": must be a literal of type double: "),

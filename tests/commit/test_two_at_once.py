@@ -216,7 +216,7 @@ def test_two_commits_at_once_do_what_they_do_one_after_another(first: str) -> No
             if together == apart:
                 break
             if together[1] == apart[1] and first.startswith("publication") and late.startswith("publication"):
-                break  # A fast-forward that somebody else has made is no error where it was under way.
+                break  # A fast-forward that somebody else has made is not an error where it was under way.
         else:
             different[late] = [(key, together[1][key], apart[1][key]) for key in apart[1] if together[1][key] != apart[1][key]]
             different[late] += [("raised", together[0], apart[0])] if together[0] != apart[0] else []

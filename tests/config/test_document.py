@@ -78,7 +78,7 @@ def test_a_scalar_that_its_yaml_type_does_not_have_is_an_error_with_its_line(val
 
 @pytest.mark.parametrize("text", ['version: 1\ncatalogs: {p: {type: "\\uD800"}}', 'version: 1\ncatalogs: {"\\uDC00": {type: sql}}'])
 def test_half_of_a_surrogate_pair_is_no_text(text: str) -> None:
-    with pytest.raises(OptionError, match=r"^p\.yml: line 2: text with half of a surrogate pair is no Unicode$"):
+    with pytest.raises(OptionError, match=r"^p\.yml: line 2: text with half of a surrogate pair is not Unicode$"):
         from_yaml(text, Policy, "p.yml")
 
 

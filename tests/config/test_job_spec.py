@@ -75,7 +75,7 @@ def test_a_reader_option_of_spark_may_be_blank() -> None:
 
 def test_text_that_is_no_unicode_is_refused_before_anything_is_tried() -> None:
     catalog = CatalogConfig(name="lake", type="sql")
-    with pytest.raises(OptionError, match="run-key is no UTF-8 text"):
+    with pytest.raises(OptionError, match="run-key is not UTF-8 text"):
         JobSpec(job="append", table="lake.a.b", catalog=catalog, run_key="k\udcff")
 
 

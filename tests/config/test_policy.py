@@ -105,7 +105,7 @@ def test_the_catalog_of_a_policy_is_a_job_specs_catalog() -> None:
         ('schedule: "@weekly"', "name: expire now", ("maintenance[1].name", "task ids carry it")),
         ('schedule: "@weekly"', "name: ''", ("maintenance[1].name", "task ids carry it")),
         ('schedule: "@weekly"', "name: a/b", ("maintenance[1].name", "'a/b'")),
-        ('"@weekly"', '"61 * * * *"', ("maintenance[1].schedule", "is no cron expression", "61")),
+        ('"@weekly"', '"61 * * * *"', ("maintenance[1].schedule", "is not a cron expression", "61")),
         ("match: prod.nyc.*", "match: 'prod.nyc.{a,b}'", ("tables[1].match", "braces")),
         ("match: prod.nyc.*", "match: 'prod.nyc.[ab'", ("tables[1].match", "never closed")),
         ("match: prod.nyc.*", "match: 'prods*.nyc.x'", ("tables[1].match", "no catalog", "prod")),

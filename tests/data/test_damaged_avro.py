@@ -38,7 +38,7 @@ UNUSABLE = {
     "a negative precision": ('"precision": 38', '"precision": -1'),
     "a precision that Arrow has not": ('"precision": 38', '"precision": 99'),
     "a scale beyond the precision": ('"scale": 2', '"scale":99'),
-    "a scale that is no number": ('"scale": 2', '"scale":{}'),
+    "a scale that is not a number": ('"scale": 2', '"scale":{}'),
     "a field without a name": ('"name": "x"', '"nbme": "x"'),
     "an unknown type": ('"type": "bytes"', '"type": "bytet"'),
     "a fixed without a size": ('"type": "bytes"', '"type": "fixed"'),

@@ -33,9 +33,9 @@ MUST_REJECT = {
     "case-042": "both set",  # a primitive with value and typed_value
     "case-043-INVALID": "field b is in value and in typed_value",
     "case-084-INVALID": "the group of shredded field d is null",
-    "case-087": "value is no object",
+    "case-087": "value is not an object",
     "case-127": "typed_value is uint32",
-    "case-128": "value is no object",
+    "case-128": "value is not an object",
     "case-137": "typed_value is fixed_size_binary",
 }
 NO_NAMES = b"\x01\x00\x00"
@@ -165,7 +165,7 @@ def _fields(**groups: pa.StructArray) -> pa.StructArray:
 
 BROKEN = {
     "a name that is not in the metadata": _column([None], _fields(d=_group([ONE], pa.nulls(1, pa.int32()))), ABC),
-    "a field that is no group": _column([None], pa.StructArray.from_arrays([pa.array([1])], ["a"]), ABC),
+    "a field that is not a group": _column([None], pa.StructArray.from_arrays([pa.array([1])], ["a"]), ABC),
     "a field without value and typed_value": _column([None], _fields(a=_fields(b=_group([ONE], pa.array([1])))), ABC),
     "a field with both": _column([None], _fields(a=_group([ONE], pa.array([1]))), ABC),
     "elements that are no groups": _column([None], pa.array([[1]])),

@@ -61,7 +61,7 @@ def to_sql(expression: Expression) -> str:
         return _leaf(expression.op, _bound_term(expression.term), [_text(expression.type, v) for v in expression.literals])
     if isinstance(expression, Predicate):
         return _leaf(expression.op, _term(expression.term), [_any_text(v) for v in expression.literals])
-    raise TypeError(f"{type(expression).__name__} is no expression")
+    raise TypeError(f"{type(expression).__name__} is not an expression")
 
 
 def _word(expression: Expression) -> str:

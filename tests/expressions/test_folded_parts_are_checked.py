@@ -87,7 +87,7 @@ def test_what_is_sound_keeps_its_meaning(text: str, meaning: Expression) -> None
     ],
 )
 def test_what_is_only_checked_is_not_computed(text: str, meaning: Expression) -> None:
-    """A text that is no date ended the scan, although nothing depends on it."""
+    """A text that is not a valid date ended the scan, although nothing depends on it."""
     found = bind(SCHEMA, parse_where(text))
     assert [kept for kept in leaves(found) if isinstance(kept, BoundComputed)] == []
     row = (1, "no date", 2.0)

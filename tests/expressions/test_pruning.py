@@ -76,7 +76,7 @@ KEPT = [
     ("NaN lies above every upper bound, its count unknown", gt("d", 5.0), file_of("d", 1.0, 2.0)),
     ("NaN lies above every upper bound, its count known", gt("d", 5.0), file_of("d", 1.0, 2.0, nans=1)),
     ("NaN equals NaN", eq("d", math.nan), file_of("d", 1.0, 2.0, nans=1)),
-    ("a NaN bound of an old writer is no bound", lt("d", -5.0), file_of("d", math.nan, math.nan, nans=0)),
+    ("a NaN bound of an old writer is not a bound", lt("d", -5.0), file_of("d", math.nan, math.nan, nans=0)),
     ("the upper bound itself", gt_eq("i", 9), file_of("i", 5, 9)),
     ("the lower bound itself", lt_eq("i", 5), file_of("i", 5, 9)),
     ("minus zero equals zero", eq("d", 0.0), file_of("d", -0.0, -0.0, nans=0)),

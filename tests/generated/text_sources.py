@@ -180,7 +180,7 @@ def csv_value(draw: Draw, name: str, written: Written) -> tuple[Any, str, bool]:
 
 
 def number(draw: Draw, name: str) -> tuple[Any, str, bool]:
-    """A value of a column that is no text: (value, its text, whether it fits)."""
+    """A value of a column that is not text: (value, its text, whether it fits)."""
     bad = draw.often(0.02)
     if name in ("id", "big"):
         limit = 2**31 - 1 if name == "id" else 2**63 - 1
@@ -223,7 +223,7 @@ def as_float32(value: float) -> float:
 
 
 def spoiled_csv(draw: Draw, text: str, end: str, columns: list[str], separator: str) -> tuple[bool, bool, str]:
-    """One more line that is no record; whether it must be refused, and whether quotes pair up."""
+    """One more line that is not a record; whether it must be refused, and whether quotes pair up."""
     what = draw.choice(["unclosed quote", "text behind a quote", "too many", "too few", "blank line", "quote inside"])
     one = ["7" if n == "id" else "" for n in columns]
     draw.note(what)

@@ -60,7 +60,7 @@ def old_row(row: Sequence[Any]) -> tuple[Any, ...]:
 # if -0.0 were less than 0.0 and NaN greater than nothing, neither of which is so in SQL: a bare double is compared with no zero,
 # and with < and > only beside a condition that says what is to become of NaN (also under NOT). It cannot find the expression that
 # Spark makes of ``a + b BETWEEN``: only columns are between something. A NULL without a
-# type is no condition in Spark SQL, which Java checks in some statements only.
+# type is not a condition in Spark SQL, which Java checks in some statements only.
 CONDITIONS = (
     "{p}id % 3 = {n}", "{p}id BETWEEN {m} AND {m} + 9", "{p}id IN ({m}, {m} + 1, 2)", "{p}id NOT IN (1, {m})",
     "{p}k > {n}", "{p}k <= {n}", "{p}k IS NULL", "{p}k <=> NULL", "NOT ({p}k > {n})", "{p}k = NULL", "{p}k IN ({n}, NULL)",

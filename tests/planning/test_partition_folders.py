@@ -21,5 +21,5 @@ def test_a_void_field_of_a_dropped_column_is_in_no_folder() -> None:
 
 
 def test_a_file_whose_name_is_no_utf_8_is_refused_by_name() -> None:
-    with pytest.raises(DataError, match=r"/in: the name of the file 'k=1/x\\udcff.parquet' in it is no UTF-8"):
+    with pytest.raises(DataError, match=r"/in: the name of the file 'k=1/x\\udcff.parquet' in it is not UTF-8"):
         data_files("/in", [FileInfo("/in/k=1/x\udcff.parquet", 1, 1)])

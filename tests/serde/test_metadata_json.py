@@ -493,7 +493,7 @@ def test_text_that_can_not_be_encoded_is_refused_before_anything_is_written(prop
     """A catalog met a bare encoding error, which counted as an unknown outcome."""
     catalog = make_catalog()
     table = make_table(catalog)
-    with pytest.raises(BadInputError, match=f"{place} is no Unicode text"):
+    with pytest.raises(BadInputError, match=f"{place} is not Unicode text"):
         metadata_to_json(replace(table.metadata, properties=properties))
     with pytest.raises(BadInputError, match="nothing was written"):
         commit(catalog, table, UpdateProperties(updates=properties))

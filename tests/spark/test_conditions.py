@@ -90,7 +90,7 @@ def test_a_subquery_in_a_value_may_aggregate(place: Place) -> None:
 )
 def test_a_source_query_is_a_query(place: Place, text: str) -> None:
     place.create("t", Schema.of(NestedField(1, "city", STRING)))
-    with pytest.raises(OptionError, match="source query is no query, but"):
+    with pytest.raises(OptionError, match="source query is not a query, but"):
         place.run("append", "t", source=Source(format="sql", query=text.format(place.folder / "out")))
     assert not (place.folder / "out").exists()
 

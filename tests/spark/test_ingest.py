@@ -98,9 +98,9 @@ BAD_CSV = CSV + "x,Bonn,2024-01-01,1\n,Kiel,2024-01-01,1\n5,Ulm,2024-13-01,1\n"
 @pytest.mark.parametrize(
     ("form", "content", "options", "says"),
     [
-        ("csv", BAD_CSV, {"header": "true"}, "column 'id': 'x' is no int: x,Bonn"),
-        ("json", JSON + '\n{"id": "no", "city": "Bonn"}', {}, "column 'id': 'no' is no int"),
-        ("json", JSON + '\n{"id": 9, "city": "Bo', {}, "is no JSON: Unterminated string"),
+        ("csv", BAD_CSV, {"header": "true"}, "column 'id': 'x' is not a valid int: x,Bonn"),
+        ("json", JSON + '\n{"id": "no", "city": "Bonn"}', {}, "column 'id': 'no' is not a valid int"),
+        ("json", JSON + '\n{"id": 9, "city": "Bo', {}, "is not JSON: Unterminated string"),
         ("json", JSON + '\n{"city": "Bonn"}', {}, "'id' is required"),
     ],
 )
@@ -140,8 +140,10 @@ def test_bad_records_are_diverted_with_their_reasons_and_counted(place: Place) -
         "5,Ulm,2024-13-01,1", "x,Bonn,2024-01-01,1", '{"city":"Kiel","day":"2024-01-01","amount":1.0}'
     ]  # fmt: skip
     assert {r["reason"] for r in diverted} == {
-        "column 'id': 'x' is no int", "column 'day': '2024-13-01' is no date", "column 'id' is required and has no value"
-    }  # fmt: skip
+        "column 'id': 'x' is not a valid int",
+        "column 'day': '2024-13-01' is not a valid date",
+        "column 'id' is required and has no value",
+    }
     assert all(r["file"].endswith("in.txt") for r in diverted)
 
 

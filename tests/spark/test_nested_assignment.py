@@ -72,7 +72,7 @@ def test_a_field_is_set_also_where_its_struct_is_null(filled: Place, case: str, 
         ({"place": "NULL", "place.x": "1"}, "'place' twice"),
         ({"place.inner.deep": "1", "place.inner": "NULL"}, "'place.inner' twice"),
         ({"place.x": "1", "place.X": "2"}, "'place.x' twice"),
-        ({"many.element.y": "1"}, "'many', which is no struct"),
+        ({"many.element.y": "1"}, "'many', which is not a struct"),
         ({"place.x": "'far'"}, "place"),
     ],
 )

@@ -136,7 +136,7 @@ def test_a_name_of_the_callers_for_what_does_not_parse_hides_no_bad_record(place
     place.create("text", Schema.of(NestedField(1, "id", LONG), NestedField(2, "_corrupt_record", STRING)))
     (place.folder / "a.json").write_text('{"id": 1, "_corrupt_record": "fine"}\n{"id": "no number"}\n')
     options = {"columnNameOfCorruptRecord": "other"}
-    with pytest.raises(DataError, match="column 'id': 'no number' is no long"):
+    with pytest.raises(DataError, match="column 'id': 'no number' is not a valid long"):
         place.run("append", "text", source=Source(format="json", paths=[str(place.folder / "a.json")], options=options))
     (place.folder / "a.json").write_text('{"id": 1, "_corrupt_record": "fine"}\n')
     place.run("append", "text", source=Source(format="json", paths=[str(place.folder / "a.json")]))

@@ -113,7 +113,7 @@ def test_a_folder_above_the_source_gives_no_column_a_type(place: Place) -> None:
 def test_json_of_which_nothing_parses_is_named_by_file_and_record(place: Place) -> None:
     place.create("json", SCHEMA)
     (place.folder / "a.json").write_text('{"id": 1,\n')
-    with pytest.raises(DataError, match=r'a\.json: is no JSON: .* at character 10: \{"id": 1,'):
+    with pytest.raises(DataError, match=r'a\.json: is not JSON: .* at character 10: \{"id": 1,'):
         place.run("append", "json", source=Source(format="json", paths=[str(place.folder / "a.json")]))
     (place.folder / "a.json").write_text("{}\n")
     place.run("append", "json", source=Source(format="json", paths=[str(place.folder / "a.json")]))

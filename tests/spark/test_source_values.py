@@ -53,7 +53,7 @@ def test_a_decimal_of_a_folder_name_keeps_its_digits(place: Place, form: str, va
 @pytest.mark.parametrize("value", ["123456789012345678901.5", "1.005", "1e-3"])
 def test_a_decimal_of_a_folder_name_that_does_not_fit_is_neither_null_nor_rounded(place: Place, form: str, value: str) -> None:
     place.create("t", MONEY)
-    with pytest.raises(DataError, match=f"{value}' is no decimal"):
+    with pytest.raises(DataError, match=f"{value}' is not a valid decimal"):
         place.run("append", "t", source=below(place, form, value))
     assert place.rows("t") == []
 

@@ -104,7 +104,7 @@ def test_a_file_of_the_source_with_a_name_that_is_no_utf_8_is_bad_data(place: Pl
         ("merge", one, {"change": merge}),
     ]
     for job, source, parts in jobs:
-        with pytest.raises(DataError, match=r"b\.parquet has a column whose name is no UTF-8"):
+        with pytest.raises(DataError, match=r"b\.parquet has a column whose name is not UTF-8"):
             place.run(job, "t", source=source, **parts)
     assert place.rows("t") == []
 

@@ -130,7 +130,7 @@ def test_values_in_names_of_folders_are_written_as_tables_write_them(place: Plac
     folder = files(place, {"day=2026-07-01/a.csv": b"id,v\n1,x\n", "day=oops/b.csv": b"id,v\n2, y\n"})
     found = append(place, folder, "csv", reader={**HEADER, "dateFormat": "dd.MM.yyyy"}, options=quarantine(place))
     assert found == [{"id": 1, "v": "x", "day": date(2026, 7, 1)}]
-    assert diverted(place) == [("2, y", "folder 'day': 'oops' is no date")]
+    assert diverted(place) == [("2, y", "folder 'day': 'oops' is not a valid date")]
 
 
 def test_folders_may_have_the_names_of_what_the_reader_needs(place: Place) -> None:
@@ -218,4 +218,4 @@ def test_the_quarantine_has_a_record_of_an_array_without_the_others(place: Place
     folder = files(place, {"a.json": json.dumps(records).encode()})
     found = append(place, folder, "json", reader={"multiLine": "true"}, options=quarantine(place))
     assert [row["id"] for row in found] == list(range(1, 3000, 2))
-    assert diverted(place) == [('{"id":"x","v":"' + "y" * 500 + '"}', "column 'id': 'x' is no long")] * 1500
+    assert diverted(place) == [('{"id":"x","v":"' + "y" * 500 + '"}', "column 'id': 'x' is not a valid long")] * 1500

@@ -130,7 +130,7 @@ def test_a_bad_record_of_several_lines_is_said_on_one(place: Place) -> None:
     place.create("t", FLAT)
     (place.folder / "a.json").write_text('{"id": "no number",\n "v": "a"}')
     source = Source(format="json", paths=[str(place.folder / "a.json")], options={"multiLine": "true"})
-    with pytest.raises(DataError, match=r"column 'id': 'no number' is no long: \{"):
+    with pytest.raises(DataError, match=r"column 'id': 'no number' is not a valid long: \{"):
         place.run("append", "t", source=source)
     report = place.run("append", "t", source=source, options=to_quarantine(place))
     assert [f.reason for f in report.failures if "\n" in f.reason] == []

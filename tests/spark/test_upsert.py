@@ -162,7 +162,7 @@ def test_upserts_repeat_under_a_run_key_and_meet_other_deletes(place: Place, ver
     ("spec", "properties", "options", "error", "says"),
     [
         (UNPARTITIONED, {"format__version": "1"}, {}, UnsupportedError, "v1"),
-        (BY_NAME, {}, {}, OptionError, "comes from column 'name', which is no key"),
+        (BY_NAME, {}, {}, OptionError, "comes from column 'name', which is not a key"),
         (UNPARTITIONED, {}, {"upsert-keys": "score"}, SchemaError, "cannot be a key"),
         (UNPARTITIONED, {}, {"upsert-keys": "nope"}, SchemaError, "not a column"),
         (UNPARTITIONED, {}, {"source-only-columns": "nope"}, OptionError, "not a column of the source"),

@@ -45,7 +45,7 @@ def test_what_was_drawn(world: World, capsys: pytest.CaptureFixture[str]) -> Non
 def test_we_refuse_what_spark_refuses_and_little_else(world: World) -> None:
     for case in world.cases:
         if case.outcome == "we refuse":
-            # Spark does not look at a text that is no number where a constant beside it decides.
+            # Spark does not look at a text that is not a number where a constant beside it decides.
             folded = "is not a whole number" in str(case.ours) and case.drawn.tags & {"AND", "OR"}
             assert case.is_odd or folded or REFUSED.search(str(case.ours)), (case.text, case.ours)
         elif case.outcome == "Spark refuses":

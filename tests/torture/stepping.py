@@ -58,7 +58,7 @@ class Writer:
         self.effect: Callable[[Any], Any] | None = None
         """What its commit does to the model of its branch."""
         self.beside: Callable[[Any], Any] | None = None
-        """The rows of a snapshot it makes that is no branch's head, from those of that snapshot's parent."""
+        """The rows of a snapshot it makes that is not a branch's head, from those of that snapshot's parent."""
         self.keeps_ids = False
         """Rows that it leaves keep their row ids, as they do where it has no effect."""
         self.becomes: Callable[[Any], Any] = lambda row: row

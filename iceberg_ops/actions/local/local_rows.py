@@ -63,7 +63,7 @@ class LocalRows:
                 raise DataError(f"column {f.name!r} is required, but {place(row)} would have no value")
             if (name := column_without_utf8(f, column)) is not None:
                 row = next(i for i in range(len(column)) if column_without_utf8(f, column.slice(i, 1)))
-                raise DataError(f"column {name!r}: {place(row)} would have text that is no UTF-8")
+                raise DataError(f"column {name!r}: {place(row)} would have text that is not UTF-8")
         arrays = list(columns)
         if self._keeps_ids:
             rows = len(arrays[0])

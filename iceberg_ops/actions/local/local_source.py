@@ -157,7 +157,7 @@ def _below(path: str, place: Path) -> Iterator[RelativeName]:
 def _check_text(path: str, name: str) -> None:
     """Prevents names that a reader or a report cannot represent."""
     if not is_unicode(name):
-        raise DataError(f"source {path}: the name of the file {name!a} in it is no UTF-8: rename it")
+        raise DataError(f"source {path}: the name of the file {name!a} in it is not UTF-8: rename it")
 
 
 def _link(path: str, link: Path, what: str) -> NeedsSparkError:

@@ -127,7 +127,7 @@ def _key(sides: Sides, part: Conjunct) -> tuple[NestedField, NestedField]:
     wanted = named(names["target"][0], sides.target.fields)
     given = sides.source.find(names["source"][0])
     if wanted is None or given is None:
-        raise WhereError(f"ON {part.text}: {names['source' if wanted else 'target'][0]!r} is no column")
+        raise WhereError(f"ON {part.text}: {names['source' if wanted else 'target'][0]!r} is not a column")
     if not _are_one_kind(wanted, given):
         raise NeedsSparkError.to(f"merge ON {part.text}, of types {wanted.type} and {given.type},")
     return wanted, given

@@ -104,7 +104,7 @@ class Sides:
         if head in source:
             sides.append("source")
         if len(sides) != 1:
-            why = "is a column of both, target and source" if sides else "is no column"
+            why = "is a column of both, target and source" if sides else "is not a column"
             raise WhereError(f"{what}: {column.text!r} {why}")
         return sides[0], column.parts
 
@@ -155,7 +155,7 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
         return from_source(sides.source, f, parts[0], what)
     given = named(parts[0], sides.target.fields)
     if given is None:
-        raise WhereError(f"{what}: {parts[0]!r} is no column of the table")
+        raise WhereError(f"{what}: {parts[0]!r} is not a column of the table")
     if given.type != f.type:
         return SetValue(f, computed=_computed(sides, f, text, what))
     return SetValue(f, "target", sides.target.fields.index(given))
@@ -193,7 +193,7 @@ def from_source(source: SourceRows, f: NestedField, name: str, what: str) -> Set
     """Column ``name`` of the source as the table's ``f``. Raises WhereError, UnsupportedError."""
     given = source.find(name)
     if given is None:
-        raise WhereError(f"{what}: {name!r} is no column of the source ({', '.join(source.names)})")
+        raise WhereError(f"{what}: {name!r} is not a column of the source ({', '.join(source.names)})")
     source.check_fit(given, f)
     return SetValue(f, "source", source.schema.fields.index(given))
 

@@ -88,7 +88,7 @@ def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -
                 name = metadata.schema.names_by_id.get(f.source_id, str(f.source_id))
                 raise OptionError(
                     f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, "
-                    "which is no key: an older row of the key may lie in a partition that its delete does not reach"
+                    "which is not a key: an older row of the key may lie in a partition that its delete does not reach"
                 )
     if (moved := unreached_keys(table, manifests, specs)) is not None:
         raise UnsupportedError(

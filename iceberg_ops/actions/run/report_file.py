@@ -125,7 +125,7 @@ def _what_else_is_there(io: FileIO, target: str, leads: OutputPlace | None) -> s
         # Other documents and data are not read to the end if their beginning or their size is enough.
         if data.lstrip().startswith(b"{") and size <= _LARGEST_REPORT and is_report(data + source.read()):
             return None
-    return "a file that is no report"
+    return "a file that is not a report"
 
 
 def _check_is_foreign(job: JobSpec, place: str, catalog: Catalog | None) -> None:

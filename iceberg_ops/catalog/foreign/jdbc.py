@@ -26,7 +26,9 @@ def sqlalchemy_url(url: str, properties: Mapping[str, str], notes: list[str]) ->
         path = url.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]
         return f"sqlite:///{path}"
     if not url.startswith(_POSTGRESQL):
-        raise Unusable("its uri (not shown) is no jdbc:postgresql: and no jdbc:sqlite: URL: configure it in the catalogs file")
+        raise Unusable(
+            "its uri (not shown) is neither a jdbc:postgresql: nor a jdbc:sqlite: URL: configure it in the catalogs file"
+        )
     address, _, query = url.removeprefix(_POSTGRESQL).partition("?")
     host, database = ("", address) if not address.startswith("//") else _split(address[2:])
     given = {**dict(parse_qsl(query, keep_blank_values=True)), **properties}

@@ -108,7 +108,7 @@ def _flat(settings: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
         if key == "auth" and isinstance(value, Mapping):
             found |= _authentication(value)
         elif not isinstance(value, str):
-            notes.append(f"{key} has no effect here, because it is no text")
+            notes.append(f"{key} has no effect here, because it is not text")
     return found
 
 
@@ -137,7 +137,7 @@ def _kind(properties: dict[str, str], notes: list[str]) -> str:
         return named
     if code:
         if code not in _CLASSES:
-            raise Unusable(f"py-catalog-impl {code!r} is no class that is known here")
+            raise Unusable(f"py-catalog-impl {code!r} is not a class that is known here")
         return _CLASSES[code]
     uri = properties.get("uri", "")
     found = next((kind for begun, kind in _TYPE_OF_URI.items() if uri.startswith(begun)), None)

@@ -60,7 +60,7 @@ def spark_catalogs(path: Path) -> list[Taken]:
     try:
         settings = parse_properties(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, ValueError):
-        raise OptionError(f"{path}: is no UTF-8 text") from None
+        raise OptionError(f"{path}: is not UTF-8 text") from None
     names = [key.removeprefix(_CATALOG) for key, value in settings.items() if key.startswith(_CATALOG) and value in _CLASSES]
     return [_taken(name, f"Spark ({path})", settings) for name in names if "." not in name]
 
@@ -90,7 +90,7 @@ def _kind(given: dict[str, str]) -> str:
         raise Unusable("type and catalog-impl are both set: Iceberg takes one of them")
     if code:
         if code not in _IMPLEMENTATIONS:
-            raise Unusable(f"catalog-impl {code!r} is no class that is known here")
+            raise Unusable(f"catalog-impl {code!r} is not a class that is known here")
         return _IMPLEMENTATIONS[code]
     return _TYPES.get(named.lower(), named.lower() or "hive")
 

@@ -1,7 +1,7 @@
 """A catalog in AWS Glue.
 
 A commit is one ``UpdateTable`` for the version of the record that was read: Glue refuses it where another change came first.
-Deletes and renames have no such condition in Glue. So a record that is to go is first turned into one that is no Iceberg table,
+Deletes and renames have no such condition in Glue. So a record that is to go is first turned into one that is not an Iceberg table,
 by a conditional update, and deleted then: no commit gets lost in between. A rename makes the new record before. If it ends between
 these steps, both names have the table, and maintenance refuses to delete its files until one of them is dropped without purge.
 
@@ -121,7 +121,7 @@ class GlueCatalog(OneLevelCatalog):
             self._glue.change("CreateTable", DatabaseName=database, TableInput=record)
         except EntityExists as e:
             found = self._record((database, record["Name"]))
-            of_whom = "" if found is None or location_in(found) else ", as a record that is no Iceberg table: delete it in Glue"
+            of_whom = "" if found is None or location_in(found) else ", as a record that is not an Iceberg table: delete it in Glue"
             raise AlreadyExistsError(f"table {name} already exists in catalog {self.name}{of_whom}") from e
         except NoSuchEntity as e:
             raise RefusedError(f"table {name} could not be created: {e}; nothing was changed") from e
@@ -204,7 +204,7 @@ class GlueCatalog(OneLevelCatalog):
         attempt.is_retired = False
 
     def _retired(self, identifier: Identifier, record: Mapping[str, Any]) -> bool:
-        """Turn the record into one that is no Iceberg table; False where another change came first."""
+        """Turn the record into one that is not an Iceberg table; False where another change came first."""
         attempt, following = self._attempt, input_of(record, identifier[-1])
         parameters = {**following["Parameters"], ATTEMPT: attempt.mark}
         parameters[FORMER_METADATA_LOCATION] = parameters.pop(METADATA_LOCATION)
@@ -299,7 +299,7 @@ class GlueCatalog(OneLevelCatalog):
         self._check_empty(namespace)
         (database,) = namespace
         if (other := next(iter(self._tables_in(database)), None)) is not None:
-            raise BadInputError(f"namespace {database} is not empty: it holds {other['Name']}, which is no Iceberg table")
+            raise BadInputError(f"namespace {database} is not empty: it holds {other['Name']}, which is not an Iceberg table")
         try:
             self._glue.change("DeleteDatabase", Name=database)
         except NoSuchEntity:

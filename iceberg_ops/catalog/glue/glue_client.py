@@ -136,7 +136,7 @@ class Glue:
         except msgspec.DecodeError:
             found = None
         if not isinstance(found, dict):
-            raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} is no JSON object: it is not Glue's")
+            raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} is not a JSON object: it is not Glue's")
         return found
 
     def _error_of(self, call: str, answer: Answer) -> Exception:

@@ -27,7 +27,7 @@ _KEPT = ("Description", "Owner", "Retention", "StorageDescriptor", "PartitionKey
 
 
 def location_in(record: Mapping[str, Any]) -> str | None:
-    """Where Glue says that the table's metadata is; None where it is no Iceberg table."""
+    """Where Glue says that the table's metadata is; None where it is not an Iceberg table."""
     parameters: Mapping[str, str] = record.get("Parameters") or {}
     return parameters.get(METADATA_LOCATION) if parameters.get(TABLE_TYPE, "").upper() == ICEBERG else None
 

@@ -310,7 +310,7 @@ class NessieCatalog(RecordingCatalog):
             raise AlreadyExistsError(f"namespace {'.'.join(levels[-1])} already exists in catalog {self.name}")
         for level in levels[:-1]:
             if there.found.get(level, {}).get("type", NAMESPACE) != NAMESPACE:
-                raise BadInputError(f"namespace {'.'.join(levels[-1])}: {'.'.join(level)} is no namespace")
+                raise BadInputError(f"namespace {'.'.join(levels[-1])}: {'.'.join(level)} is not a namespace")
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         name = ".".join(namespace)
@@ -324,7 +324,9 @@ class NessieCatalog(RecordingCatalog):
                 self._nessie.commit(there.state, f"drop namespace {name}", [delete(namespace)])
             except Conflict as e:
                 if "NAMESPACE_NOT_EMPTY" in e.kinds:
-                    raise BadInputError(f"namespace {name} is not empty: it holds views, or what is no Iceberg table") from None
+                    raise BadInputError(
+                        f"namespace {name} is not empty: it holds a view, or something that is not an Iceberg table"
+                    ) from None
             else:
                 return
         raise CommitFailedError(f"namespace {name}: others changed it at each of {_NAMESPACE_ATTEMPTS} tries to drop it")

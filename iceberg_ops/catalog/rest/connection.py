@@ -153,7 +153,7 @@ def _content(body: Any, form: Mapping[str, str] | None) -> tuple[bytes | None, d
     try:
         return msgspec.json.encode(body), {"Content-Type": "application/json"}
     except UnicodeEncodeError:
-        raise BadInputError("a name or text is no Unicode (half of a surrogate pair): nothing was sent") from None
+        raise BadInputError("a name or text is not Unicode (half of a surrogate pair): nothing was sent") from None
 
 
 def _pause_s(attempt: int) -> float:

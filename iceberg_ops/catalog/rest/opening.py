@@ -65,7 +65,7 @@ class Opening:
         try:
             return ServerConfig.of(answer.document("a request for its configuration"))
         except CorruptTableError as e:
-            raise TerminalError(f"catalog {self._catalog}: what is at {uri} is no Iceberg REST catalog: {e}") from None
+            raise TerminalError(f"catalog {self._catalog}: what is at {uri} is not an Iceberg REST catalog: {e}") from None
 
 
 def _about_asking(properties: Mapping[str, str]) -> dict[str, str]:

@@ -141,7 +141,7 @@ def headers_of(properties: Mapping[str, str]) -> dict[str, str]:
         del found[DELEGATION]
     for name, value in found.items():
         if not name or not name.isascii() or not name.isprintable() or " " in name or ":" in name:
-            raise OptionError(f"catalog property {HEADER_PREFIX}{name}: {name!r} is no name of a header")
+            raise OptionError(f"catalog property {HEADER_PREFIX}{name}: {name!r} is not a name of a header")
         if not value.isascii() or not all(c.isprintable() or c == "\t" for c in value):
             raise OptionError(f"catalog property {HEADER_PREFIX}{name}: its value (not shown) must be printable ASCII")
     return found

@@ -307,7 +307,7 @@ def new_deletes_for(
 def _relevant_deletes(
     table: Table, history: History, replaced: Sequence[DataFile], counts: DeleteTest
 ) -> tuple[dict[str, NewDelete], list[tuple[Snapshot, DataFile, int]]]:
-    """(deletion vectors by data file, other deletes) that may affect the replaced files. It is no error if a vector is replaced
+    """(deletion vectors by data file, other deletes) that may affect the replaced files. It is not an error if a vector is replaced
     twice in the window: the last one counts."""
     names: set[str] = set()
     own: set[str] = set()

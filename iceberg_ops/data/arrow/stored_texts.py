@@ -25,7 +25,7 @@ def with_checked_texts(batch: pa.RecordBatch, fields: Sequence[NestedField], loc
             batch = batch.set_column(place, batch.schema.field(place).with_type(column.type), column)
         if name := column_without_utf8(f, column):
             raise CorruptTableError(
-                f"file {location}: column {name} holds text that is no UTF-8. Give these rows another text, or delete them; with"
+                f"file {location}: column {name} holds text that is not UTF-8. Give these rows another text, or delete them; with"
                 " the engine that wrote them, where this one cannot"
             )
     return batch

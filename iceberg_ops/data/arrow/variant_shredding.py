@@ -68,7 +68,7 @@ class _Column:
             return self._objects(typed, plain, rows, present)
         found = _where(present, self._list(typed, rows) if is_list(typed.type) else self._primitives(typed))
         if any(v is not None and f is not None for v, f in zip(plain, found, strict=True)):
-            raise CorruptTableError("value and typed_value are both set for something that is no object")
+            raise CorruptTableError("value and typed_value are both set for something that is not an object")
         return [v if f is None else f for v, f in zip(plain, found, strict=True)]
 
     def _objects(self, typed: pa.StructArray, plain: Encoded, rows: Sequence[int], present: Any) -> Encoded:
@@ -98,7 +98,7 @@ class _Column:
         if residual is not None:
             rest = object_fields(residual, list(ids))
             if rest is None:
-                raise CorruptTableError("value is no object, but typed_value has its shredded fields")
+                raise CorruptTableError("value is not an object, but typed_value has its shredded fields")
             if both := sorted(set(rest) & set(shredded)):
                 raise CorruptTableError(f"field {both[0]} is in value and in typed_value")
             fields = {**fields, **rest}

@@ -66,7 +66,7 @@ class AvroFile:
         self._blocks = fastavro.block_reader(self._source)
         schema: Any = self._blocks.writer_schema
         if isinstance(schema, dict) and schema.get("type") != "record":
-            raise CorruptTableError(f"file {self.location}: its Avro schema is no record")
+            raise CorruptTableError(f"file {self.location}: its Avro schema is not a record")
         self._raw = fastavro.parse_schema(_without_logical_types(schema), _force=True)
         schema = _spelled_out(schema, {}, "")
         self._fields = [_Typed(f["type"], f.get("field-id")) for f in schema["fields"]]

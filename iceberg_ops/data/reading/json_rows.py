@@ -45,7 +45,7 @@ def _column(f: NestedField, array: pa.Array) -> list[Any]:
     try:
         values = values_of(type_, array)
     except UnicodeDecodeError as e:
-        raise CorruptTableError(f"column {f.name}: a stored text is no UTF-8 ({e.reason})") from None
+        raise CorruptTableError(f"column {f.name}: a stored text is not UTF-8 ({e.reason})") from None
     if isinstance(type_, PrimitiveType) and type_.name in _AS_THEY_ARE:
         return values
     convert = converter(type_)

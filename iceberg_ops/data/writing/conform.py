@@ -3,7 +3,7 @@
 Columns are matched by name (exact, then ignoring case), never by field ids: a batch may have another table's ids. A missing column
 or field of a struct gets its write default, else null; a required one without default is an error (DEFAULT-02). Other errors are a
 null in a required column, a column or a field of a struct that the table does not have, and a type of another kind (an
-integer is not a decimal, date or timestamp). Numbers and times are converted within their kind.
+integer is not a valid decimal, date or timestamp). Numbers and times are converted within their kind.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _check_values(batch: pa.RecordBatch) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as e:
-            raise DataError(f"column {name}: the rows hold what is no {column.type}: {e}") from None
+            raise DataError(f"column {name}: the rows hold a value that is not a valid {column.type}: {e}") from None
 
 
 def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], path: str, some: bool) -> None:

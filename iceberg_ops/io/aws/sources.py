@@ -186,7 +186,7 @@ def _json(body: bytes, what: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise TerminalError(f"{what}: its answer is no JSON object")
+        raise TerminalError(f"{what}: its answer is not a JSON object")
     return found
 
 

@@ -28,7 +28,7 @@ def place_of(location: str, settings: HadoopSettings) -> Place:
     """Raises UnsupportedError for a location that HDFS cannot have."""
     m = _LOCATION.fullmatch(location)
     if m is None or (m[3] is None and not m[2]):
-        raise _refused(location, "it is no absolute path in HDFS")
+        raise _refused(location, "it is not an absolute path in HDFS")
     scheme, authority = (m[1] or "").lower(), m[2] or ""
     if scheme and scheme not in SCHEMES:
         raise _refused(location, f"its scheme is none of {', '.join(SCHEMES)}")
@@ -50,7 +50,7 @@ def _unnamable(path: str) -> str | None:
     if path == "/.reserved" or path.startswith("/.reserved/"):
         return "below /.reserved HDFS shows files that have another name"
     if "\0" in path or any(0xD800 <= ord(c) <= 0xDFFF for c in path):
-        return "no name in HDFS has a NUL, or bytes that are no UTF-8"
+        return "no name in HDFS has a NUL, or bytes that are not UTF-8"
     return None
 
 

@@ -58,4 +58,4 @@ def _unreachable(key: str, scheme: str) -> str | None:
         return f"an empty part (two slashes, or one at its end){_OTHER}"
     if "." in parts or ".." in parts:
         return f"a part . or ..{_OTHER}"
-    return f"a control character, or text that is no Unicode{_OTHER}" if _CONTROL.search(key) else None
+    return f"a control character, or text that is not Unicode{_OTHER}" if _CONTROL.search(key) else None

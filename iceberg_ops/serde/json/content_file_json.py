@@ -95,7 +95,7 @@ def value_to_json(value: Any) -> Any:
         return {"bytes": _to_base64(value)}
     if isinstance(value, uuid.UUID):
         return {"uuid": str(value)}
-    raise DataError(f"a {type(value).__name__} is no canonical primitive value: {value!r}")
+    raise DataError(f"a {type(value).__name__} is not a canonical primitive value: {value!r}")
 
 
 def value_from_json(value: Any) -> Any:

@@ -129,7 +129,9 @@ def metadata_to_json(metadata: TableMetadata, *, compress: bool = False) -> byte
         data = msgspec.json.encode(found)
     except UnicodeEncodeError:
         place = ".".join(next(_not_unicode(found), ()))
-        raise BadInputError(f"table metadata: {place} is no Unicode text (half of a surrogate pair): nothing was written") from None
+        raise BadInputError(
+            f"table metadata: {place} is not Unicode text (half of a surrogate pair): nothing was written"
+        ) from None
     return gzip.compress(data, mtime=0) if compress else data
 
 

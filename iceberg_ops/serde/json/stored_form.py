@@ -42,7 +42,7 @@ def _check_plain(value: Any, where: str) -> None:
     if isinstance(value, dict):
         for key, part in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"{where} has the key {key!r}, which is no text")
+                raise TypeError(f"{where} has the key {key!r}, which is not text")
             _check_plain(part, f"{where}.{key}")
     elif isinstance(value, list):
         for part in value:

@@ -192,7 +192,7 @@ def _decompress(codec: str, data: bytes, name: str) -> bytes:
     if codec not in _CODECS:
         raise UnsupportedError(f"not supported: {name} with compression {codec!r}, because only lz4 and zstd are known")
     if not data:  # a codec's output is one frame, even for no bytes; Arrow returns nothing for empty input
-        raise CorruptTableError(f"{name}: {codec} data of 0 bytes is no {codec} frame")
+        raise CorruptTableError(f"{name}: {codec} data of 0 bytes is not a {codec} frame")
     try:
         with pyarrow.input_stream(pyarrow.BufferReader(data), compression=_CODECS[codec]) as stream:
             parts, size = [], 0

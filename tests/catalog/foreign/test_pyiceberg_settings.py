@@ -105,7 +105,7 @@ def test_a_sql_catalog_shows_the_tables_of_pyiceberg(folders: Path, monkeypatch:
             ["py-io-impl my.FileIO has no effect here: files are read by the scheme of their location"],
         ),
         ("uri: http://h\n    s3.connect-timeout: 60", {"s3.connect-timeout": "60"}, ["s3.connect-timeout has no effect here"]),
-        ("uri: http://h\n    ssl:\n      cabundle: /ca", {}, ["ssl has no effect here, because it is no text"]),
+        ("uri: http://h\n    ssl:\n      cabundle: /ca", {}, ["ssl has no effect here, because it is not text"]),
         ("uri: http://h\n    auth:\n      type: noop", {"rest.auth.type": "none"}, []),
         (
             "uri: http://h\n    auth:\n      type: basic\n      basic:\n        username: me\n        password: s3cret",
@@ -137,7 +137,7 @@ def test_names_that_differ_are_mapped_and_what_is_lost_is_noted(
         ("type: dynamodb", "a catalog of type 'dynamodb' is not supported"),
         ("warehouse: geheim", "neither type nor the beginning of its uri says what it is"),
         ("uri: geheim://x", "neither type nor the beginning of its uri says what it is"),
-        ("py-catalog-impl: my.Catalog", "py-catalog-impl 'my.Catalog' is no class that is known here"),
+        ("py-catalog-impl: my.Catalog", "py-catalog-impl 'my.Catalog' is not a class that is known here"),
         (
             "uri: http://h\n    auth:\n      type: google\n      google:\n        token: geheim",
             "auth.type 'google' is not supported",

@@ -146,11 +146,11 @@ def test_what_has_no_effect_is_noted_by_name(lines: list[str], notes: list[str],
     [
         (["type hive"], "it names no uri of its Hive Metastore, and hive-site.xml is not read"),
         (["type rest", "catalog-impl org.apache.iceberg.rest.RESTCatalog"], "type and catalog-impl are both set"),
-        (["catalog-impl my.Catalog"], "catalog-impl 'my.Catalog' is no class that is known here"),
+        (["catalog-impl my.Catalog"], "catalog-impl 'my.Catalog' is not a class that is known here"),
         (["type bigquery"], "a catalog of type 'bigquery' is not supported"),
-        (["type jdbc", "uri jdbc:mysql://me:geheim@h/d"], "its uri (not shown) is no jdbc:postgresql:"),
+        (["type jdbc", "uri jdbc:mysql://me:geheim@h/d"], "its uri (not shown) is neither a jdbc:postgresql:"),
         (["type jdbc", "uri jdbc:postgresql://a,b/geheim"], "its uri names several servers"),
-        (["type jdbc"], "its uri (not shown) is no jdbc:postgresql:"),
+        (["type jdbc"], "its uri (not shown) is neither a jdbc:postgresql:"),
     ],
 )
 def test_what_cannot_be_used_says_why(lines: list[str], said: str, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_namespaces_need_not_be_created_and_may_have_any_name(
     assert catalog.list_namespaces() == [("a.b",), ("ns",)]
     with pytest.raises(BadInputError, match="is not empty"):
         catalog.drop_namespace(odd)
-    with pytest.raises(BadInputError, match="is no namespace"):
+    with pytest.raises(BadInputError, match="is not a namespace"):
         catalog.create_namespace((*odd, "t.1", "below"))
     with pytest.raises(NoSuchNamespaceError):
         catalog.list_tables((*odd, "t.1"))

@@ -225,7 +225,7 @@ def test_an_address_without_a_catalog_is_told(server: FakeServer) -> None:
     with pytest.raises(TerminalError, match=r"no catalog at http://catalog.test/api/v1/config \(404: not here\)"):
         server.catalog()
     server.spoil(answers(lambda: httpx.Response(200, json=[1])))
-    with pytest.raises(TerminalError, match="is no Iceberg REST catalog"):
+    with pytest.raises(TerminalError, match="is not an Iceberg REST catalog"):
         server.catalog()
 
 

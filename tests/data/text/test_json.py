@@ -58,35 +58,35 @@ READ: dict[str, Any] = {
 NOT_READ = {
     '{"a": 1} x': "Extra data",
     '{"a": 1}{"a": 2}': "Extra data",
-    '{"a": 1': "is no JSON",
-    "{'a': 1} 'x'": "is no JSON",
+    '{"a": 1': "is not JSON",
+    "{'a': 1} 'x'": "is not JSON",
     '{"a": 1, "a": null}': "name 'a' is there twice",
     '{"l": [{"a": 1, "a": 1}]}': "name 'a' is there twice",
     "{'a': 1, \"a\": 2}": "name 'a' is there twice",
     r'{"a": "\ud800"}': "half of a surrogate pair",
     r'{"a\udc00": 1}': "half of a surrogate pair",
-    '{"a": "\t"}': "is no JSON",
+    '{"a": "\t"}': "is not JSON",
     "[" * 200_000: "too deep",
-    "{a: 1}": "is no JSON",
-    '{"a": 01}': "is no JSON",
+    "{a: 1}": "is not JSON",
+    '{"a": 01}': "is not JSON",
 }
 WRONG = {
-    '{"id": 1.0}': "column 'id': '1.0' is no long",
-    '{"id": "1"}': "column 'id': '1' is no long",
-    '{"id": 9223372036854775808}': "is no long",
+    '{"id": 1.0}': "column 'id': '1.0' is not a valid long",
+    '{"id": "1"}': "column 'id': '1' is not a valid long",
+    '{"id": 9223372036854775808}': "is not a valid long",
     '{"v": "a", "V": "b"}': "field 'V' is there in two spellings",
     '{"s": {"a": 1, "A": 2}}': "column 's': field 'A' is there in two spellings",
-    '{"s": {"a": 99999999999}}': "column 's': field 'a': '99999999999' is no int",
-    '{"s": [1]}': "column 's': '[1]' is no object",
-    '{"l": [1, "x"]}': "column 'l': 'x' is no double",
-    '{"l": {"a": 1}}': "is no array",
-    '{"m": {"x": 1}}': "column 'm': key 'x' is no int",
+    '{"s": {"a": 99999999999}}': "column 's': field 'a': '99999999999' is not a valid int",
+    '{"s": [1]}': "column 's': '[1]' is not an object",
+    '{"l": [1, "x"]}': "column 'l': 'x' is not a valid double",
+    '{"l": {"a": 1}}': "is not an array",
+    '{"m": {"x": 1}}': "column 'm': key 'x' is not a valid int",
     '{"m": {"1": 1, "01": 2}}': "two names are one key",
-    '{"m": {"1": 1e39}}': "is no float",
-    '{"d": 1.234}': "is no decimal(4, 2)",
-    '{"raw": "§"}': "is no binary",
-    '{"at": 9223372036855}': "is no timestamptz",
-    '{"ok": "true"}': "is no boolean",
+    '{"m": {"1": 1e39}}': "is not a valid float",
+    '{"d": 1.234}': "is not a valid decimal(4, 2)",
+    '{"raw": "§"}': "is not a valid binary",
+    '{"at": 9223372036855}': "is not a valid timestamptz",
+    '{"ok": "true"}': "is not a valid boolean",
     "5": "is neither an object nor an array of objects",
     "[null]": "is neither",
     '[{"id": 1}, 5]': "is neither",
@@ -154,7 +154,7 @@ def test_a_bad_record_of_an_array_takes_none_of_the_others_with_it() -> None:
 )
 def test_a_long_record_that_is_cut_off_is_bad_in_time_that_grows_with_its_length_alone(text: str) -> None:
     started = time.monotonic()
-    with pytest.raises(NotAValueError, match="is no JSON"):
+    with pytest.raises(NotAValueError, match="is not JSON"):
         read_json(text)
     assert time.monotonic() - started < 10
 
@@ -176,7 +176,7 @@ def test_values_deep_inside_each_other_are_text_or_a_bad_record(levels: int, arr
         return
     assert types["n"].startswith(("list<", "struct<")) if levels < 60 else types["n"] == "string"
     assert rows_of(f'{{"v": {value}}}')[0][0]["v"] == value
-    assert "is no long" in rows_of(f'{{"id": {value}}}')[1][0]
+    assert "is not a valid long" in rows_of(f'{{"id": {value}}}')[1][0]
     assert "is not a column of the table" in rows_of(f'{{"n": {value}}}')[1][0]
 
 

@@ -127,7 +127,7 @@ def test_a_text_that_is_no_value_of_its_type_is_named(type_: IcebergType, text: 
     array, wrong = parse_texts([None, text], type_, FORMS)
     assert array.to_pylist() == [None, None]
     assert list(wrong) == [1]
-    assert f"is no {type_}" in wrong[1]
+    assert f"is not a valid {type_}" in wrong[1]
 
 
 WRITTEN = {

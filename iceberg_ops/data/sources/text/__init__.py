@@ -11,5 +11,5 @@ gets Arrow arrays back. A first example::
     shape = csv_rows.CsvShape(("id", "price"), (LONG, DecimalType(9, 2)))
     parsed = csv_rows.parse(["1,2.50", "x,1"], shape, CsvOptions())
     parsed.columns[1].to_pylist()  # [Decimal("2.50"), None]
-    parsed.bad[1].reason           # "column 'id': 'x' is no long"
+    parsed.bad[1].reason           # "column 'id': 'x' is not a valid long"
 """

@@ -141,7 +141,7 @@ def _not_null(type_: IcebergType, forms: TextForms) -> _Converter:
         try:
             return convert(value)
         except ValueError:
-            raise NotAValueError(f"{shown(_as_text(value))} is no {type_}") from None
+            raise NotAValueError(f"{shown(_as_text(value))} is not a valid {type_}") from None
 
     return checked
 
@@ -152,7 +152,7 @@ def _struct(type_: StructType, forms: TextForms) -> _Converter:
 
     def convert(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, dict):
-            raise NotAValueError(f"{shown(_as_text(value))} is no object")
+            raise NotAValueError(f"{shown(_as_text(value))} is not an object")
         row = _placed(value, places)
         for i, inner in enumerate(row):
             try:
@@ -185,7 +185,7 @@ def _list(type_: ListType, forms: TextForms) -> _Converter:
 
     def convert(value: Any) -> list[Any]:
         if not isinstance(value, list):
-            raise NotAValueError(f"{shown(_as_text(value))} is no array")
+            raise NotAValueError(f"{shown(_as_text(value))} is not an array")
         return [element(item) for item in value]
 
     return convert
@@ -196,13 +196,13 @@ def _map(type_: MapType, forms: TextForms) -> _Converter:
 
     def convert(value: Any) -> list[tuple[Any, Any]]:
         if not isinstance(value, dict):
-            raise NotAValueError(f"{shown(_as_text(value))} is no object")
+            raise NotAValueError(f"{shown(_as_text(value))} is not an object")
         pairs = []
         for name, inner in value.items():
             try:
                 found = key(name)
             except ValueError:
-                raise NotAValueError(f"key {shown(name)} is no {type_.key.type}") from None
+                raise NotAValueError(f"key {shown(name)} is not a valid {type_.key.type}") from None
             pairs.append((found, item(inner)))
         if len({repr(k) for k, _ in pairs}) != len(pairs):
             raise NotAValueError("two names are one key")

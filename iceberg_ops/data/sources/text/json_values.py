@@ -52,11 +52,11 @@ def read_json(text: str) -> Any:
         except (ValueError, RecursionError):
             found = None
         if found is None:
-            raise NotAValueError(f"is no JSON: {_why(e)}") from None
+            raise NotAValueError(f"is not JSON: {_why(e)}") from None
     if text.count("{") + text.count("[") > _MOST_LEVELS and _is_deep(found):
-        raise NotAValueError(f"is no JSON: {_TOO_DEEP}")
+        raise NotAValueError(f"is not JSON: {_TOO_DEEP}")
     if "\\u" in text and not is_unicode(json.dumps(found, ensure_ascii=False)):
-        raise NotAValueError("has half of a surrogate pair, which is no Unicode")
+        raise NotAValueError("has half of a surrogate pair, which is not Unicode")
     return found
 
 

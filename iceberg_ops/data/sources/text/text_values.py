@@ -67,7 +67,7 @@ def parse_texts(texts: Sequence[str | None], type_: IcebergType, forms: TextForm
             try:
                 value = parse(text)
             except ValueError:
-                wrong[i] = f"{shown(text)} is no {type_}"
+                wrong[i] = f"{shown(text)} is not a valid {type_}"
         values.append(value)
     return array_of(type_, values), wrong
 
