@@ -339,12 +339,12 @@ def _kind(error: type[IcebergOpsError], retry: Retry, next_step: str = CORRECT) 
 
 _OUTCOME_UNKNOWN = Retry(60, "outcome unknown: the next try looks for the run key first")
 _TERMINAL = Retry(None, "the job cannot succeed as it is")
-_WRONG_INPUT = Retry(None, "what was asked for is wrong: correct the policy, option or statement")
+_WRONG_INPUT = Retry(None, "the input is wrong: correct the policy, option or statement")
 
 ERROR_KINDS: tuple[ErrorKind, ...] = (
     _kind(
         CommitFailedError,
-        Retry(10, "the table moved on: plan and commit again"),
+        Retry(10, "the table has changed: plan and commit again"),
         "run the job again: other commits were faster than its retries (commit.retry.* sets how many it makes)",
     ),
     _kind(
@@ -355,7 +355,7 @@ ERROR_KINDS: tuple[ErrorKind, ...] = (
     _kind(
         RetryableError,
         Retry(30, "nothing was changed: the same job may succeed later"),
-        "run the job again: nothing was changed; a process that was killed for want of memory needs more of it",
+        "run the job again: nothing was changed; if a process was killed because memory ran out, give it more memory",
     ),
     _kind(
         JobDiedError,
@@ -370,12 +370,12 @@ ERROR_KINDS: tuple[ErrorKind, ...] = (
     _kind(
         IncompleteError,
         Retry(60, "a part is done: the next try does the rest"),
-        "see what is done in the report (snapshot-ids, groups, files), then run the job again: it does the rest",
+        "see in the report what is done (snapshot-ids, groups, files), then run the job again: it does the rest",
     ),
     _kind(
         GcDisabledError,
         _TERMINAL,
-        "leave the files, or set gc.enabled to true where no other table has them; in Nessie, leave them to nessie-gc",
+        "leave the files, or set gc.enabled to true if no other table uses them; with Nessie, nessie-gc deletes files",
     ),
     _kind(SharedTableError, _TERMINAL, "drop one of the two names without --purge, then run the job again"),
     _kind(FilesNotListedError, _TERMINAL, "run 'iceberg-ops check' on the table; see whether its location is spelled in two ways"),
@@ -411,7 +411,7 @@ ERROR_KINDS: tuple[ErrorKind, ...] = (
         "read the log of the run; run again once its cause is gone: nothing half-written was committed",
     ),
     _kind(TerminalError, _TERMINAL),
-    _kind(RunKeyReusedError, _WRONG_INPUT, "give the run a key of its own"),
+    _kind(RunKeyReusedError, _WRONG_INPUT, "give the run its own key"),
     _kind(NoSuchTableError, _WRONG_INPUT, "check the name, and which catalogs file is in use (ICEBERG_OPS_CATALOGS)"),
     _kind(NoSuchNamespaceError, _WRONG_INPUT, "check the name of the namespace"),
     _kind(NoSuchSnapshotError, _WRONG_INPUT, "list snapshots and refs with 'iceberg-ops inspect'"),

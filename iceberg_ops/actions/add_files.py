@@ -69,7 +69,8 @@ def add_files(run: Run) -> Result:
     options = add_files_options(run.job.options)
     if not is_absolute_under(run.table.io, options.source_path):
         raise OptionError(
-            f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
+            f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records the absolute location "
+            "of each file"
         )
     if run.job.dry_run:
         forbid_import_from_another_table(run.catalog, run.table, options.source_path)
@@ -134,13 +135,13 @@ def _look_afterwards(run: Run, options: AddFilesOptions, listed: Listed) -> None
         gone, changed = _differing(run, options, listed)
         if gone:
             raise IncompleteError(
-                f"{done} {gone[0]}{_and_more(gone)} was deleted at the same moment, by a job that did not see the import: restore "
-                f"it, or delete its rows from the table"
+                f"{done} {gone[0]}{_and_more(gone)} was deleted at the same time, by a job that did not know about the import: "
+                "restore it, or delete its rows from the table"
             )
         if changed:
             raise IncompleteError(
-                f"{done} {changed[0]}{_and_more(changed)} was changed at the same moment, and its size, counts and bounds are "
-                f"recorded as they were: restore it, or roll the import back and run it again"
+                f"{done} {changed[0]}{_and_more(changed)} was changed at the same time, so its recorded size, counts and bounds "
+                "are out of date: restore it, or roll the import back and run it again"
             )
         if not run.table.metadata_location:
             _forbid_others(run, options)

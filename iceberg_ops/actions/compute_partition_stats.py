@@ -130,10 +130,10 @@ def _counted_before(run: Run, snapshot: Snapshot) -> Findings | None:
             with named_failures(path), io.open_input(path) as stored, pq.ParquetFile(stored) as found:
                 columns, rows = found.schema_arrow.remove_metadata(), found.metadata.num_rows
         except (pa.ArrowException, UnicodeDecodeError, CorruptTableError) as e:
-            log.warning("%s cannot be read, and is made again: %s", path, e)
+            log.warning("%s cannot be read, so it is computed again: %s", path, e)
             continue
         if columns.equals(wanted, check_metadata=True):
-            kept = SkippedFile(file_path=path, reason="it holds these statistics of the snapshot already")
+            kept = SkippedFile(file_path=path, reason="it already holds these statistics of the snapshot")
             return Findings(metrics={"partitions-count": rows}, skipped=(kept,))
     return None
 

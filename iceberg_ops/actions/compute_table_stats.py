@@ -80,7 +80,7 @@ def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField]
         }
         if all(f.field_id in counts for f in columns):
             values = {f"ndv.{f.name}": counts[f.field_id] for f in columns}
-            kept = SkippedFile(file_path=file.statistics_path, reason="it holds these statistics of the snapshot already")
+            kept = SkippedFile(file_path=file.statistics_path, reason="it already holds these statistics of the snapshot")
             return replace(found, metrics={**found.metrics, **values}, skipped=(kept,))
     return None
 

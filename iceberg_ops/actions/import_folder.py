@@ -73,6 +73,6 @@ def _check_location(catalog: Catalog, table: str, location: str, own: str) -> No
     identity = identity_under(catalog.io)
     if folder_identity(identity, location) != folder_identity(identity, own):
         raise UnsupportedError(
-            f"not supported: table {table} in {location}, because in a filesystem catalog a table is its folder, {own}: import the "
-            "files where they lie (--mode snapshot), or move them into that folder first"
+            f"not supported: table {table} in {location}, because in a filesystem catalog a table is its folder, {own}: import "
+            "the files in place (--mode snapshot), or move them into that folder first"
         )

@@ -31,7 +31,7 @@ def check_listing(before: Table, current: Table, location: str, unmet: Mapping[s
         there = current.io.exists(missing)
         if there or missing not in logged:
             raise FilesNotListedError(
-                f"cannot tell orphan files of {current.name}: its metadata records {missing}, which the listing of {location} "
+                f"cannot identify orphan files of {current.name}: its metadata records {missing}, which the listing of {location} "
                 f"lacks; {_IS_THERE if there else _IS_GONE}. No file was deleted",
                 file_path=missing,
             )
@@ -45,5 +45,5 @@ def _retained(before: Table, current: Table) -> Table:
     )
 
 
-_IS_THERE = "it is there, so listing and metadata spell locations differently, or a folder on its path is a link"
+_IS_THERE = "it exists, so the listing and the metadata spell its location differently, or a folder in its path is a symbolic link"
 _IS_GONE = "it does not exist: the table is damaged (see iceberg-ops check)"

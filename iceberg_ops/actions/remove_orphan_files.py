@@ -75,7 +75,7 @@ def remove_orphan_files(run: Run) -> Result:
     location = search_location(table.location, table.properties, options.location, identity)
     if not any(_is_part_of(location, folder, table, identity) for folder in folders_of(table)):
         raise OptionError(
-            f"remove_orphan_files: location {location}: lies in another HDFS than the folders of table {table.name}, "
+            f"remove_orphan_files: location {location}: is in another HDFS than the folders of table {table.name}, "
             f"{', '.join(folders_of(table))}, as far as Hadoop's settings show: name it as the table's metadata does"
         )
     if not options.stream_results:
@@ -188,7 +188,7 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
 def _claimed(found: Orphan, claims: Iterable[Claim], identity: str) -> Skipped | None:
     within = (claim for claim in claims if any(is_within(identity, folder) for folder in claim.folders))
     holder = next((claim.table.name for claim in within), None)
-    return None if holder is None else Skipped(found.info.location, f"it lies with the files of table {holder}")
+    return None if holder is None else Skipped(found.info.location, f"it is stored with the files of table {holder}")
 
 
 class _Leased:

@@ -43,7 +43,7 @@ def rewrite_manifests(run: Run) -> Result:
     groups = [_PlannedManifests(group) for group in plan.groups]
     commits = GroupCommits[_PlannedManifests](run, planned)
     strategy = _ManifestStrategy(run=run, plan=plan, options=options)
-    done = commits.commit(strategy, groups, none_left="others rewrote these manifests meanwhile")
+    done = commits.commit(strategy, groups, none_left="another writer rewrote these manifests concurrently")
     if isinstance(done, Committed) and not isinstance(done, AlreadyCommitted):
         with run.afterwards("compare manifests"):
             return replace(done, found=_compared(run, plan, done))

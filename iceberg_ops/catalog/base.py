@@ -71,7 +71,7 @@ def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
 def check_same_table(table: Table, current: Table) -> None:
     """Prevents a commit to another table that has taken the name since, whatever the commit itself requires."""
     if (why := difference(table, current)) is not None:
-        raise CommitFailedError(f"table {'.'.join(table.identifier[1:])} is another one now: {why}")
+        raise CommitFailedError(f"table {'.'.join(table.identifier[1:])} is now a different table: {why}")
 
 
 def metadata_version(location: str) -> int:
@@ -225,7 +225,7 @@ class BaseCatalog(ABC):
             try:
                 delete_outlived_metadata(published, current, location)
             except Exception as e:  # noqa: BLE001 - the commit is done, whatever becomes of old metadata files
-                log.warning("old metadata files of %s are left to the orphan job: %s", published.name, e)
+                log.warning("old metadata files of %s are left for remove_orphan_files: %s", published.name, e)
             return published
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:

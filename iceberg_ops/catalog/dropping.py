@@ -68,11 +68,13 @@ def drop_with_files(
             f"not supported: dropping table {table.name} with its files, because {e} and needs them. {way_out}"
         ) from e
     except IcebergOpsError as e:
-        log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
+        log.warning(
+            "table %s is dropped without its files, because the owners of the files cannot be identified: %s", table.name, e
+        )
         claimed = None
     if claimed is None:
         forget()
-        return Deletion(kept=tuple(KeptFile(file, "its owners cannot be told") for file in files))
+        return Deletion(kept=tuple(KeptFile(file, "its owners cannot be identified") for file in files))
     with state_if_interrupted(dropped_in_part(table.identifier)) as happened, purge_noted(table, folders) as note:
         forget()
         happened()

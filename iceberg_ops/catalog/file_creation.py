@@ -67,7 +67,7 @@ class FileCreation:
         try:
             there = self.io.exists(location)
         except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
-            log.warning("whether %s is there cannot be told: %s", location, look)
+            log.warning("it is not known whether %s exists: %s", location, look)
             return None
         return None if there else error(f"{location} could not be created: {e}; nothing was committed")
 
@@ -81,7 +81,7 @@ class FileCreation:
 def unknown_creation(location: str, why: Exception) -> CommitStateUnknownError:
     """The error for a version whose file may have been created."""
     return CommitStateUnknownError(
-        f"the outcome of creating {location} is unknown: {why}; it was committed if the table was built on it"
+        f"the outcome of creating {location} is unknown: {why}; it was committed if a later version of the table is based on it"
     )
 
 

@@ -68,7 +68,7 @@ class FileSystemCatalog(FolderNamespaces):
     """``warehouse`` is the root folder. Safe between any number of processes: a store that does not create files exclusively is
     refused at the first commit."""
 
-    _WAY_OUT = "Drop that one first: of a copy only what lies in its own folder is deleted"
+    _WAY_OUT = "Drop that one first: of a copy, only the files in its own folder are deleted"
     _PURGES_FOLDER = True
 
     def __init__(
@@ -121,7 +121,7 @@ class FileSystemCatalog(FolderNamespaces):
             versions = self._versions(identifier)
             left = versions.dropped_owners() if are_folders(identifier) and versions.listed() else ()
         except (CorruptTableError, CatalogUnavailableError, OSError) as e:
-            log.warning("%s: whose versions lie there cannot be told: %s", self._table_folder(identifier), e)
+            log.warning("%s: it is not known which table its version files belong to: %s", self._table_folder(identifier), e)
             return ""
         if not left:
             return ""
@@ -143,9 +143,9 @@ class FileSystemCatalog(FolderNamespaces):
         version = max(living, default=0)
         if living and self._is_empty(folder, living[version]):
             raise CorruptTableError(
-                f"{folder}/{living[version][0]} is empty: its writer died before it wrote version {version}, or a power cut took "
-                f"what it wrote. When no job works on the table, restore the file; or move it away to go on with the version "
-                f"before (if {HINT} says {version}, version {version} was committed, and its changes are lost then)"
+                f"{folder}/{living[version][0]} is empty: its writer died before it wrote version {version}, or its content was "
+                "lost in a power failure. When no job works on the table, restore the file; or move it away to continue with the "
+                f"previous version (if {HINT} says {version}, version {version} was committed, and its changes are then lost)"
             ) from None
 
     def _is_empty(self, folder: str, names: Sequence[str]) -> bool:
@@ -160,7 +160,9 @@ class FileSystemCatalog(FolderNamespaces):
         try:
             data = self.io.read(location)
         except FileNotFoundError:
-            raise CommitFailedError(f"{location} is gone: the table was dropped, or its versions were cleaned, just now") from None
+            raise CommitFailedError(
+                f"{location} no longer exists: the table was dropped, or its old versions were deleted, a moment ago"
+            ) from None
         known, head = table.metadata, metadata_head_from_json(data, location)
         is_known = location == table.metadata_location and head.last_updated_ms == known.last_updated_ms
         if is_known and known.table_uuid and same_uuid(head.table_uuid, known.table_uuid):
@@ -189,7 +191,7 @@ class FileSystemCatalog(FolderNamespaces):
                 self._withdraw_without_content(PlacedVersion(versions, location, first, metadata, metadata, location), identifier)
                 self._write_hint(versions, first, of_new_table=True)
                 return location
-        raise CommitFailedError(f"tables of the name {'.'.join(identifier)} were dropped again and again while this one was made")
+        raise CommitFailedError(f"tables of the name {'.'.join(identifier)} were dropped repeatedly while this one was created")
 
     @staticmethod
     def _check_content(created: Table) -> None:
@@ -197,7 +199,7 @@ class FileSystemCatalog(FolderNamespaces):
         is gone, CatalogUnavailableError while the drop is running."""
         if not created.metadata.snapshots:
             return
-        with nothing_published(f"table {created.name}: whether its content is there cannot be told"):
+        with nothing_published(f"table {created.name}: it is not known whether its content exists"):
             if (why := running_drop(created)) is not None:
                 raise CatalogUnavailableError(f"table {created.name} was not created: {why}: try again when that has ended")
             if (why := lost_content(created)) is not None:
@@ -304,8 +306,8 @@ class FileSystemCatalog(FolderNamespaces):
             self._sleep(0.1 * 2**attempt)
         if versions.is_dead(location):
             raise CorruptTableError(
-                f"{location} is a version of a table of this name that was dropped, and its writer has not taken it away: nothing "
-                f"can be committed to the table that has the name now. Move the file away when no job works on the table"
+                f"{location} is a version of a table of this name that was dropped, and its writer has not removed it: nothing "
+                "can be committed to the table that has the name now. Move the file away when no job works on the table"
             )
 
     def _withdraw(self, placed: PlacedVersion, data: bytes, refusal: str) -> NoReturn:
@@ -398,8 +400,8 @@ class FileSystemCatalog(FolderNamespaces):
             if not name and folder_identity(identity, above) == root:
                 return
         raise UnsupportedError(
-            f"not supported: dropping table {'.'.join(identifier)}, because the name is a link: the table lies in {folder}, where "
-            f"it has another name. Drop the table by its own name, or remove the symbolic link"
+            f"not supported: dropping table {'.'.join(identifier)}, because the name is a symbolic link: the table is in "
+            f"{folder}, under another name. Drop the table by that name, or remove the symbolic link"
         )
 
     def _is_copy(self, identifier: Identifier, location: str) -> bool:
@@ -439,7 +441,11 @@ class FileSystemCatalog(FolderNamespaces):
         inside = (info.location for info in self.io.list_prefix(folder) if is_metadata_file(info.location))
         inner = next((p for p in inside if p.rpartition("/")[0] != f"{folder}/metadata"), None)
         if outer is not None or inner is not None:
-            what = f"its folder lies in that of table {'.'.join(outer)}" if outer else f"its folder holds another table, at {inner}"
+            what = (
+                f"its folder is inside the folder of table {'.'.join(outer)}"
+                if outer
+                else f"its folder holds another table, at {inner}"
+            )
             raise UnsupportedError(
                 f"not supported: table {'.'.join(identifier)}, because {what}, and in a filesystem catalog a table is its folder. "
                 f"Give it another name"
@@ -460,9 +466,9 @@ class FileSystemCatalog(FolderNamespaces):
     def _is_table(self, names: Identifier) -> bool:
         if not are_folders(names) and self._versions(names).listed():
             raise UnsupportedError(
-                f"not supported: a job that must know every table of the warehouse, because the name of folder "
-                f"{shown((self._table_folder(names),))} is not UTF-8, and a table lies in it. Rename the folder, or move it out of "
-                f"the warehouse"
+                "not supported: a job that must know every table of the warehouse, because the name of folder "
+                f"{shown((self._table_folder(names),))} is not UTF-8, and it contains a table. Rename the folder, or move it out "
+                "of the warehouse"
             )
         return self.table_exists(names)
 

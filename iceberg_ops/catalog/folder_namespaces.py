@@ -59,8 +59,8 @@ class FolderNamespaces(BaseCatalog):
             raise AlreadyExistsError(f"namespace {'.'.join(namespace)} already exists in catalog {self.name}")
         if table := next((name for n in range(1, len(namespace) + 1) if self.table_exists(name := namespace[:n])), None):
             raise AlreadyExistsError(
-                f"namespace {'.'.join(namespace)} would lie in the folder of table {'.'.join(table)} of catalog {self.name}: give "
-                f"it another name"
+                f"namespace {'.'.join(namespace)} would be inside the folder of table {'.'.join(table)} of catalog {self.name}: "
+                "give it another name"
             )
         folder = "/".join((self._root, *namespace))
         local = self.io.local_path(folder)
@@ -78,7 +78,7 @@ class FolderNamespaces(BaseCatalog):
         failures = delete_pointers(self.io, [marker])
         remove_empty_folders(self.io, folder)
         if self._namespace_exists(namespace):
-            why = failures[0].reason if failures else "something was put into it meanwhile, or its folder cannot be removed"
+            why = failures[0].reason if failures else "something was added to it in the meantime, or its folder cannot be removed"
             raise CatalogUnavailableError(f"namespace {'.'.join(namespace)} is still there: {why}")
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
@@ -105,7 +105,7 @@ def check_no_pointers(identifier: tuple[str, ...]) -> None:
     """Raise BadInputError for the name of a version file or hint: with such a name below ``metadata``, a namespace would be taken
     for a table, and its tables would not be found."""
     if name := next((name for name in identifier if is_pointer(name)), None):
-        raise BadInputError(f"name {name!r}: is that of a file by which a filesystem catalog finds a table: give it another name")
+        raise BadInputError(f"name {name!r}: a filesystem catalog finds tables by files of this name: choose another name")
 
 
 def _folders_in(folder: str, above: list[str]) -> set[str]:

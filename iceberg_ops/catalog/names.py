@@ -54,7 +54,7 @@ def _broken_rule(name: str) -> str | None:
     if name.startswith("."):
         return "must not begin with a dot, because such folders are hidden or lead elsewhere"
     if "/" in name:
-        return "must not have a slash, because its folder would lie elsewhere"
+        return "must not have a slash, because its folder would be in another place"
     if (size := _size(name)) is None or any(unicodedata.category(c) == "Cc" for c in name):
         return "must not have control characters or bytes that are not UTF-8"
     if size > MOST_BYTES:

@@ -304,7 +304,7 @@ def _loaded_if_readable(catalog: Catalog, name: Identifier) -> Table | None:
     try:
         return _loaded(catalog, name)
     except (CorruptTableError, UnsupportedError) as e:
-        log.warning("whether table %s is the same one is unknown: %s", ".".join(name), e)
+        log.warning("it is not known whether table %s is the same table: %s", ".".join(name), e)
         return None
 
 

@@ -70,7 +70,7 @@ def unknown_once_tried(what: str) -> Iterator[Tried]:
         if not places:
             raise
         raise unknown_outcome(
-            f"{what} got no answer: {reason(e)}; it happened if the table is at {places[-1]}, or has it in its metadata log", e
+            f"{what} got no answer: {reason(e)}; it succeeded if the table is at {places[-1]}, or has it in its metadata log", e
         ) from e
 
 

@@ -33,16 +33,19 @@ class PlacedVersion:
         on_top = self._is_on_top_of_current()
         dropped = self.versions.dropped()
         if uuid_key(self.metadata.table_uuid) in dropped:
-            return f"version {self.version} at {self.location} comes too late: the table was dropped"
+            return f"version {self.version} at {self.location} was written too late: the table was dropped"
         if above := self._above(dropped):
             if (known := self._is_known_to(above)) is None:
                 raise CorruptTableError(f"the table is at version {max(above)}, which does not say what it was built on")
             return (
-                None if known else f"version {self.version} at {self.location} is long past: the table is at version {max(above)}"
+                None
+                if known
+                else f"version {self.version} at {self.location} is outdated: the table is already at version {max(above)}"
             )
         if not on_top:
             return (
-                f"version {self.version} at {self.location} comes too late: {self.current_location}, which it was built on, is gone"
+                f"version {self.version} at {self.location} was written too late: {self.current_location}, which it was built on, "
+                "is gone"
             )
         return None
 

@@ -182,7 +182,7 @@ class PointerCatalog(BaseCatalog):
             identity = identity_under(self.io)
             return any(identity(e.metadata_file) == identity(location) for e in read_metadata(self.io, found).metadata_log)
         except (IcebergOpsError, OSError) as e:
-            log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), location, e)
+            log.warning("table %s: cannot check whether it was at %s: %s", ".".join(identifier), location, e)
             return False
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
@@ -211,7 +211,7 @@ class PointerCatalog(BaseCatalog):
         except CatalogUnavailableError as e:
             if self._pointer_or_none(identifier) != location:
                 raise CommitStateUnknownError(
-                    f"{what} table {'.'.join(identifier)} got no answer: {e}; it happened if catalog {self.name} has {location}"
+                    f"{what} table {'.'.join(identifier)} got no answer: {e}; it succeeded if catalog {self.name} has {location}"
                 ) from e
 
     def _publish_next(
@@ -262,7 +262,7 @@ class PointerCatalog(BaseCatalog):
         try:
             discard_refused_metadata(self.io, location)
         except Exception as e:  # noqa: BLE001 - the error before it is the one to see
-            log.warning("%s is left to the orphan job: %s", location, e)
+            log.warning("%s is left for remove_orphan_files: %s", location, e)
 
     def _discard_refused(self, identifier: Identifier, location: str) -> bool:
         """Delete the file of a refused change. False, and no file is deleted, if the pointer is at the file: a store that reports a
@@ -272,7 +272,7 @@ class PointerCatalog(BaseCatalog):
                 log.warning("table %s is at %s, although that change was reported as refused", ".".join(identifier), location)
                 return False
         except (IcebergOpsError, OSError) as e:
-            log.warning("%s is left to the orphan job, because the catalog cannot be asked: %s", location, e)
+            log.warning("%s is left for remove_orphan_files, because the catalog does not answer: %s", location, e)
             return True
         self._discard(location)
         return True
@@ -291,7 +291,7 @@ class PointerCatalog(BaseCatalog):
                 case False:
                     raise CommitFailedError(f"table {name}: another commit came first, on top of {expected}")
         raise CommitStateUnknownError(
-            f"table {name}: the swap to {new} got no answer: {doubt}; it happened if that file is in the metadata log"
+            f"table {name}: the swap to {new} got no answer: {doubt}; it succeeded if that file is in the metadata log"
         )
 
     def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
@@ -311,7 +311,7 @@ class PointerCatalog(BaseCatalog):
 
             return None if is_under_another_name(cast("Catalog", self), table, was_there) else False
         except (IcebergOpsError, OSError) as e:
-            log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), new, e)
+            log.warning("table %s: cannot check whether it was at %s: %s", ".".join(identifier), new, e)
             return None
 
     def _pointer_or_none(self, identifier: Identifier) -> str | None:
@@ -323,7 +323,7 @@ class PointerCatalog(BaseCatalog):
 
 def _unknown_rename(old: Identifier, new: Identifier, location: str, why: BaseException) -> CommitStateUnknownError:
     return unknown_outcome(
-        f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer: {reason(why)}; it happened if the table of metadata "
+        f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer: {reason(why)}; it succeeded if the table of metadata "
         f"{location} is at the new name",
         why,
     )
@@ -331,8 +331,8 @@ def _unknown_rename(old: Identifier, new: Identifier, location: str, why: BaseEx
 
 def _unknown_drop(catalog: str, identifier: Identifier, location: str, why: BaseException) -> CommitStateUnknownError:
     return unknown_outcome(
-        f"the drop of table {'.'.join(identifier)} got no answer: {reason(why)}; it happened if catalog {catalog} has no such "
+        f"the drop of table {'.'.join(identifier)} got no answer: {reason(why)}; it succeeded if catalog {catalog} has no such "
         f"table now. No file was deleted: to drop the table with its files then, register {location} under the name again and "
-        f"drop it",
+        "drop it",
         why,
     )

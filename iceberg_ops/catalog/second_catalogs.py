@@ -47,9 +47,8 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
                 raise second_catalog(now, location)
         elif uuid and theirs and shares_folder:
             raise UnsupportedError(
-                f"not supported: deleting the folder of table {now.name}, because {location} is metadata of another table "
-                f"(uuid {theirs}, not {uuid}), whose files lie there as well. Move the files of one of the two, or drop that "
-                f"one first"
+                f"not supported: deleting the folder of table {now.name}, because {location} is metadata of another table (uuid "
+                f"{theirs}, not {uuid}), whose files are there as well. Move the files of one of the two, or drop that one first"
             )
 
 

@@ -160,7 +160,7 @@ class SqlCatalog(PointerCatalog):
                 if happened():
                     return
             except IcebergOpsError as look:
-                log.warning("catalog %s: whether %s happened cannot be told: %s", self.name, what, look)
+                log.warning("catalog %s: cannot check whether %s happened: %s", self.name, what, look)
             raise unknown(e) from e
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:

@@ -99,8 +99,8 @@ class TableDrop:
     def _maybe_half_dropped(self, what: str, why: BaseException | None) -> CommitStateUnknownError:
         """The error for a table without a mark, some of whose versions may be deleted."""
         return unknown_outcome(
-            f"table {'.'.join(self.identifier)} may be half dropped: {what}; it has no uuid, so it is dropped if no version file "
-            f"is left in {self.versions.folder}. If the catalog has the table still, drop it again",
+            f"table {'.'.join(self.identifier)} may be partly dropped: {what}; it has no uuid, so it is dropped if no version "
+            f"file is left in {self.versions.folder}. If the catalog still has the table, drop it again",
             why,
         )
 
@@ -166,7 +166,7 @@ class TableDrop:
         return unknown_outcome(
             f"the drop of table {'.'.join(self.identifier)} got no answer: {reason(why)}; the table is dropped if there is a mark "
             f"{self.versions.mark_place(uuid)}. No file of it was deleted: to drop it with its files then, delete the mark before "
-            f"anybody makes a new table of the name, and drop the table again",
+            "a new table of this name is created, and drop the table again",
             why,
         )
 

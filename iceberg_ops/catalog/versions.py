@@ -81,7 +81,7 @@ class TableVersions:
                 return self._without(found, dropped)
             except FileNotFoundError:
                 continue
-        raise CorruptTableError(f"{self.folder}: version files vanish while they are read")
+        raise CorruptTableError(f"{self.folder}: version files keep disappearing while they are read")
 
     def newest(self) -> str | None:
         """Location of the current version's file; None if there is no table. Raises CorruptTableError if the hint names a higher
@@ -98,16 +98,16 @@ class TableVersions:
             if self.hint() == hint and max(self.living(), default=0) == newest:
                 break
         raise CorruptTableError(
-            f"{self.folder}/{HINT} says version {hint}, but the highest version there is {newest}: the metadata file of "
-            f"version {hint} is missing. Restore it; or write {newest} into the hint to go on with version {newest}, "
-            f"without what came after it"
+            f"{self.folder}/{HINT} says version {hint}, but the highest version there is {newest}: the metadata file of version "
+            f"{hint} is missing. Restore it; or write {newest} into the hint to continue with version {newest}, without later "
+            "changes"
         )
 
     def _only(self, versions: Listed, version: int) -> str:
         if len(names := versions[version]) > 1:
             raise CorruptTableError(
-                f"{self.folder} holds version {version} twice, as {' and '.join(sorted(names))}: two writers committed it. Move "
-                f"away the one whose changes are to be lost"
+                f"{self.folder} holds version {version} twice, as {' and '.join(sorted(names))}: two writers committed it. Keep "
+                "the one with the changes that you need, and move the other one away"
             )
         return f"{self.folder}/{names[0]}"
 

@@ -90,5 +90,5 @@ def _subfolders(folder: _Folder) -> list[tuple[str, bool]]:
     except OSError as e:
         raise UnsupportedError(
             f"not supported: a job that must know every table of the warehouse, because folder {folder.path} cannot be listed "
-            f"({e.strerror or e}), and a table may lie in it. Let the job read the folder, or move it out of the warehouse"
+            f"({e.strerror or e}), and it may contain a table. Let the job read the folder, or move it out of the warehouse"
         ) from e

@@ -101,7 +101,9 @@ def _ask_to_purge(target: str) -> None:
         if sys.stdin.isatty() or isinstance(e.__context__, KeyboardInterrupt):
             raise
         click.echo(err=True)
-        raise OptionError(f"drop --purge asks before it deletes {target}, and standard input gave no yes: give --yes") from None
+        raise OptionError(
+            f"drop --purge asks before it deletes {target}, and standard input did not answer yes: use --yes"
+        ) from None
 
 
 def _drop_unread(target: str, why: CorruptTableError, as_json: bool) -> None:

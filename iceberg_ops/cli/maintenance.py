@@ -138,7 +138,8 @@ def run(
     if job_spec is not None:
         if options or source or any(given is not None for given in (action, target, where, branch)):
             raise OptionError(
-                "--job-spec: the document says action, table, options, where, branch and source; give none of them beside it"
+                "--job-spec: the document says action, table, options, where, branch and source; do not give any of them on the "
+                "command line"
             )
         job = _read_job(job_spec, lane=lane, run_key=run_key, report=report, dry_run=dry_run or None)
     elif action is None or target is None:
@@ -366,9 +367,9 @@ def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
         return RetryableError(f"{said}: a dry run changes nothing, try again")
     if job.run_key is None:
         look = shlex.join(["iceberg-ops", "inspect", job.table, "snapshots"])
-        return CommitStateUnknownError(f"{said}: whether it committed is not known; see with {look} before it is run again")
+        return CommitStateUnknownError(f"{said}: it is not known whether it committed; check with {look} before you run it again")
     again = f"--run-key {shlex.quote(job.run_key)}"
-    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with {again}")
+    return CommitStateUnknownError(f"{said}: it is not known whether it committed; run it again with {again}")
 
 
 def show_report(report: ActionReport, as_json: bool) -> None:

@@ -68,7 +68,7 @@ def scan(
     if changes_from is None and changes_to is None:
         shown, found = _rows(table, request, names, check_texts=kind in (None, *_TEXT_FORMATS))
     elif request != Scan(where=request.where):
-        raise OptionError("--changes-from and --changes-to choose the snapshots: no other choice of one may be given")
+        raise OptionError("--changes-from and --changes-to choose the snapshots: give no other snapshot option")
     else:
         shown, found = _changes(table, changes_from, changes_to, request.where, names)
     batches = _limited(found, limit)

@@ -50,11 +50,11 @@ def check_output(table: Table, output: str, *, overwrite: bool = False) -> None:
     except FileNotFoundError:
         kind = kind_of_data(place, b"")
     if kind is not None and leads.is_stream:
-        raise OptionError(f"-o {output}: it would be added to {kind} that may be a table's: write it elsewhere")
+        raise OptionError(f"-o {output}: it would be added to {kind} that may belong to a table: write it elsewhere")
     if kind is not None:
         raise OptionError(
-            f"-o {output}: it would take the place of {kind} that may be a table's: name another file, or replace this one with"
-            " --overwrite"
+            f"-o {output}: it would replace {kind} that may belong to a table: name another file, or replace this one with "
+            "--overwrite"
         )
 
 

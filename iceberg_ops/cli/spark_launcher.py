@@ -74,7 +74,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} cannot be run: {e.strerror}") from None
     found = _VERSION.search(run.stderr + run.stdout)
     if found is None:
-        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} -version does not tell its version")
+        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} -version does not print its version")
     if int(found[1]) < OLDEST_JAVA:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is version {found[1]}{found[2]}")
     return int(found[1]), java

@@ -180,7 +180,7 @@ def _constructed(node: yaml.Node, construct: Callable[[], Any]) -> Any:
         return construct()
     except _CONSTRUCTION:
         kind = node.tag.rpartition(":")[2]
-        raise OptionError(f"line {_line(node)}: reads as a YAML {kind} and is none: put text in quotes") from None
+        raise OptionError(f"line {_line(node)}: reads as a YAML {kind} but is not valid: put text in quotes") from None
 
 
 def _line(node: yaml.Node) -> int:

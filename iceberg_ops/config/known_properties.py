@@ -77,7 +77,7 @@ def unread(given: Collection[str], columns: Collection[str]) -> Iterator[str]:
             is_of_iceberg = name.startswith(_OF_ICEBERG)
             near = _near(name, known, 0.6 if is_of_iceberg else 0.9)
             if near or is_of_iceberg:
-                yield f"table property {name} is none that Iceberg knows{near}: it is stored, and changes nothing"
+                yield f"table property {name} is not known to Iceberg{near}: it is stored and has no effect"
 
 
 def _prefix_of(name: str) -> str | None:

@@ -85,7 +85,7 @@ def _lint_names(policy: Policy) -> Iterable[str]:
     """Names of catalogs, namespaces and tables: a name that matches no table is a mistake."""
     known = ", ".join(policy.catalogs) or "it has none"
     if not policy.catalogs and any(layer.maintenance for _, layer in all_layers(policy)):
-        yield "catalogs: the policy names none, so its maintenance is for no table: name the catalogs that it is meant for"
+        yield "catalogs: the policy names no catalog, so its maintenance applies to no table: name the catalogs that it is for"
     for name in policy.catalogs:
         if not name or "." in name:
             yield f"catalogs.{name}: a catalog's name is not empty and has no dot: it is the first part of its tables' names"

@@ -104,7 +104,7 @@ class Property(Generic[T]):
 
 
 FORMAT_VERSION = Property(
-    "format-version", "2", _positive, "version of the table format: 1, 2 or 3; a property of `create`, and there is no way back"
+    "format-version", "2", _positive, "version of the table format: 1, 2 or 3; a property of `create`, and it cannot be lowered"
 )
 
 COMMIT_NUM_RETRIES = Property(

@@ -7,7 +7,7 @@ deletion vectors of many data files, in several manifests and partition specs. R
 
 Files imported from outside the table's own folders may also belong to another table. They stay.
 
-If an expired manifest is already gone (a resumed clean-up), its files are left to the orphan job. If an expired manifest or
+If an expired manifest is already gone (a resumed clean-up), its files are left for remove_orphan_files. If an expired manifest or
 manifest list is damaged, it stays, together with the files that lead to it and those that only it refers to, and it is reported;
 the other files may be deleted. A retained one that cannot be read raises CorruptTableError."""
 

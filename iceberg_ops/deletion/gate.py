@@ -114,8 +114,8 @@ def discard_staged(
     try:
         return _deleted(found, _Proof(seen or table, reload, table.metadata, mark), in_bulk, noted=False)
     except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the files stay; the caller's own error is the one to see
-        log.warning("%d files of an uncommitted run on %s are left to the orphan job: %s", len(found), table.name, e)
-        return Deletion(kept=tuple(_kept(found, f"whether the table refers to it could not be told: {e}")))
+        log.warning("%d files of an uncommitted run on %s are left for remove_orphan_files: %s", len(found), table.name, e)
+        return Deletion(kept=tuple(_kept(found, f"it could not be checked whether the table refers to it: {e}")))
 
 
 def check_same_table(table: Table, now: Table) -> None:
@@ -126,7 +126,7 @@ def check_same_table(table: Table, now: Table) -> None:
 
 
 def _another_table(table: Table, why: str) -> str:
-    return f"{table.name} is another table now: {why}"
+    return f"{table.name} is now a different table: {why}"
 
 
 def outcome_unknown(error: BaseException | None) -> CommitStateUnknownError | None:
@@ -180,7 +180,7 @@ class _Proof:
                 return self.of(rest)
             return _not_covered(rest, self.leases(), self.table.io)
         except (IcebergOpsError, OSError) as e:
-            return [], _kept(rest, f"whether it is still unreferenced could not be told: {e}")
+            return [], _kept(rest, f"it could not be checked whether it is still unreferenced: {e}")
 
     def leases(self) -> list[Lease]:
         return [lease for lease in active_leases(self.table) if not self.mark or self.mark not in lease.marks]

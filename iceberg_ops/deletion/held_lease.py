@@ -88,12 +88,12 @@ class HeldLease:
         if not self._lapsed:
             return
         table, lease = self.needed()
-        log.warning("the lease of run %s on %s had run out: looking whether its files are still there", lease.holder, table.name)
+        log.warning("the lease of run %s on %s had expired: checking whether its files still exist", lease.holder, table.name)
         forbid_running_deletion(table)
         if missing := [location for location in staged if not table.io.exists(location)]:
             more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
             raise ValidationError(
-                f"table {table.name}: the lease of run {lease.holder} ran out before its commit, and files that it had written "
+                f"table {table.name}: the lease of run {lease.holder} expired before its commit, and files that it had written "
                 f"were deleted meanwhile ({', '.join(missing[:_NAMED])}{more}): nothing was committed; run it again",
                 file_path=missing[0],
                 file_paths=tuple(missing),

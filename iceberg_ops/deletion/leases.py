@@ -80,7 +80,7 @@ def release_lease(table: Table, lease: Lease) -> None:
     try:
         discard_own(table.io, [location])
     except Exception as e:  # noqa: BLE001 - no error of the store may take the place of the outcome of the work
-        log.warning("%s is not given back, and runs out by itself: %s", location, e)
+        log.warning("%s is not released, and expires by itself: %s", location, e)
 
 
 def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:

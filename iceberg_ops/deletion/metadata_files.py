@@ -33,7 +33,7 @@ def delete_pointers(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]
 
 def delete_outlived_metadata(published: Table, before: TableMetadata, before_location: str) -> None:
     """Delete the files that the commit from ``before`` to ``published`` removed from the metadata log, if the table asks for it
-    (``write.metadata.delete-after-commit.enabled``). Files that cannot be deleted are left to the orphan job."""
+    (``write.metadata.delete-after-commit.enabled``). Files that cannot be deleted are left for remove_orphan_files."""
     if not METADATA_DELETE_AFTER_COMMIT.of(published.properties):
         return
     identity = identity_under(published.io)
@@ -43,4 +43,4 @@ def delete_outlived_metadata(published: Table, before: TableMetadata, before_loc
     logged = [(identity(entry.metadata_file), entry.metadata_file) for entry in before.metadata_log]
     gone = [location for name, location in logged if name not in kept and name.rpartition("/")[0] == own]
     for failure in published.io.delete_many(gone):
-        log.warning("old metadata file %s is left to the orphan job: %s", failure.location, failure.reason)
+        log.warning("old metadata file %s is left for remove_orphan_files: %s", failure.location, failure.reason)

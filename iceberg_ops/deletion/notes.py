@@ -76,7 +76,7 @@ class DeletionNote:
                 if location in self.copies:
                     remove_empty_folders(self.table.io, location.rpartition(f"/{DELETIONS}/")[0])
             except Exception as e:  # noqa: BLE001 - what the note was written for is done
-                log.warning("deletion note %s stays until it runs out, imports wait for it: %s", location, e)
+                log.warning("deletion note %s remains until it expires, and imports wait for it: %s", location, e)
 
 
 @contextmanager
@@ -153,10 +153,13 @@ def forbid_registration_while_deleting(table: Table, reached: Table) -> None:
     if (note := _running_deletion(reached)) is not None:
         whose = "its files are being deleted right now, by a drop or another job"
         if reached is not table:
-            whose = f"a job is deleting files of table {reached.name} right now, and its own lie in or around a folder of that"
+            whose = (
+                f"a job is deleting files of table {reached.name} right now, and the new table's own files are in or around a "
+                "folder of that table"
+            )
         raise CatalogUnavailableError(
-            f"table {table.name} was not registered: {whose} (note {note.location}): look what is left when that has ended, or "
-            f"when the note runs out, at most {DELETION_NOTE_MS // 3_600_000} hours after the job died"
+            f"table {table.name} was not registered: {whose} (note {note.location}): check which files are left when that has "
+            f"ended, or when the note expires, at most {DELETION_NOTE_MS // 3_600_000} hours after the job died"
         )
 
 

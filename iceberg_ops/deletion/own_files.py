@@ -32,7 +32,7 @@ class OwnFiles:
         self._created = []
 
     def discard(self) -> None:
-        """Delete the files that were created and not handed over. Files that cannot be deleted are left to the orphan job."""
+        """Delete the files that were created and not handed over. Files that cannot be deleted are left for remove_orphan_files."""
         gone, self._created = self._created, []
         discard_own(self._io, gone)
 
@@ -41,4 +41,4 @@ def discard_own(io: FileIO, locations: Iterable[str]) -> None:
     """Delete files that the caller created itself and that no other process knows. Failures are logged."""
     if gone := list(locations):
         for failure in io.delete_many(gone):
-            log.warning("%s is left to the orphan job: %s", failure.location, failure.reason)
+            log.warning("%s is left for remove_orphan_files: %s", failure.location, failure.reason)

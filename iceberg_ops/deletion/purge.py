@@ -38,7 +38,7 @@ def purge(table: Table, files: Iterable[str], folders: Iterable[str], claimed: C
         elif is_imported(identity(location)):
             kept.append(KeptFile(location, "it was imported from outside the table's folders"))
         elif (owner := claimed(location)) is not None:
-            kept.append(KeptFile(location, f"it lies with the files of table {owner}"))
+            kept.append(KeptFile(location, f"it is stored with the files of table {owner}"))
         else:
             going.append(location)
     failures: list[DeleteFailure] = []

@@ -26,8 +26,8 @@ class ForkGuard:
         """To be called before the client is. Raises UnsupportedError in a forked process."""
         if self.is_forked:
             raise UnsupportedError(
-                f"not supported: {self._what} in a process that was forked from one that has used them, because the "
-                "client's threads are not there: start processes anew (multiprocessing's spawn), or fork before the first use"
+                f"not supported: {self._what} in a process that was forked from one that has used them, because the client's "
+                "threads do not exist there: start new processes (multiprocessing's spawn), or fork before the first use"
             )
         self._is_used = True
 

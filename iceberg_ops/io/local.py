@@ -355,5 +355,5 @@ def _failures_of(location: str) -> Iterator[None]:
         if e.errno in PASSING:
             raise CatalogUnavailableError(f"{location}: {e.strerror or e}") from e
         if e.errno == errno.ELOOP:
-            raise FileNotFoundError(errno.ENOENT, "no such file, because its links lead in a circle", location) from None
+            raise FileNotFoundError(errno.ENOENT, "no such file, because its symbolic links form a loop", location) from None
         raise

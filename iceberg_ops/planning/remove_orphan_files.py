@@ -232,7 +232,7 @@ def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipp
         owners = {identity(recorded): owner for recorded, owner in meeting.recorded.items()}
         for info in meeting.listed:
             owner = owners.get(identity(info.location))
-            yield Orphan(info) if owner is None else Skipped(info.location, f"it lies with the files of table {owner}")
+            yield Orphan(info) if owner is None else Skipped(info.location, f"it is stored with the files of table {owner}")
 
 
 def _reason_to_keep(info: FileInfo, owned: Ownership, options: RemoveOrphanFilesOptions, location: str) -> str | None:

@@ -316,7 +316,7 @@ class _Planner:
                 "" if mean <= sizes.max_file_size_bytes else f"splitting gives {mean} bytes a file, still above max-file-size-bytes"
             )
         if group.expected_output_files >= n and not sizes.min_file_size_bytes <= mean <= sizes.max_file_size_bytes:
-            return f"it would come out the same: {n} files in, {group.expected_output_files} of {mean} bytes out"
+            return f"rewriting it changes nothing: {n} files in, {group.expected_output_files} of {mean} bytes out"
         return ""
 
     def _group(self, tasks: Sequence[FileScanTask], causes: Counter[str]) -> FileGroup:

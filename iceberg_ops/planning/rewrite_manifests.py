@@ -72,7 +72,7 @@ def plan_rewrite_manifests(table: Table, options: RewriteManifestsOptions, branc
         kept.extend((m.manifest_path, f"of partition spec {m.partition_spec_id}") for m in found if m.partition_spec_id != spec_id)
         found = [m for m in found if m.partition_spec_id == spec_id]
         if untyped_places(spec, metadata.all_fields_by_id):
-            kept.extend((m.manifest_path, "the type of its partition values is not known any more") for m in found)
+            kept.extend((m.manifest_path, "the type of its partition values is no longer known") for m in found)
             continue
         former = of_former_columns(table, found)
         why = "another engine has replaced the table since, and columns had other types before"

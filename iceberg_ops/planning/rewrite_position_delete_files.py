@@ -159,11 +159,11 @@ def _verdict(
         named = Counter(scoped_path(d.data_file) for d in run)
         expected = len(touched)
         if not dangling and None not in named and max(named.values()) == 1:
-            return "", f"it would come out the same: {len(run)} files for as many data files"
+            return "", f"rewriting it changes nothing: {len(run)} files for as many data files"
     else:
         expected = expected_output_files(total, sizes)
     if expected >= len(run) and not dangling:
-        return "", f"it would come out the same: {len(run)} files in, {expected} out"
+        return "", f"rewriting it changes nothing: {len(run)} files in, {expected} out"
     words = f", {dangling} of them apply to nothing" if dangling else ""
     return f"{len(run)} files become {expected}{words}", ""
 

@@ -128,8 +128,8 @@ def _parent_of(table: Table, snapshot: Snapshot) -> Snapshot | None:
     parent = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0)
     if parent is None and snapshot.parent_snapshot_id is not None:
         raise NoSuchSnapshotError(
-            f"snapshot {snapshot.parent_snapshot_id} of table {table.metadata.location} has been expired: "
-            f"what snapshot {snapshot.snapshot_id} changed cannot be told"
+            f"snapshot {snapshot.parent_snapshot_id} of table {table.metadata.location} has been expired: what snapshot "
+            f"{snapshot.snapshot_id} changed is not known"
         )
     return parent
 

@@ -88,7 +88,7 @@ class AssertSameHeads(TableRequirement):
         then, now = _heads(self.seen), _heads(_exists(current))
         if changed := sorted(name for name, _ in then ^ now):
             raise CommitFailedError(
-                f"requirement failed: {', '.join(dict.fromkeys(changed))} moved, came or went since they were looked at"
+                f"requirement failed: {', '.join(dict.fromkeys(changed))} were moved, created or removed since they were read"
             )
 
 
@@ -149,7 +149,7 @@ class AssertRetention(TableRequirement):
             return
         seen, now = _retention(self.seen), _retention(found)
         if changed := [what for what in seen if seen[what] != now[what]]:
-            raise CommitFailedError(f"requirement failed: {', '.join(changed)} changed since it was decided what expires")
+            raise CommitFailedError(f"requirement failed: {', '.join(changed)} changed since the expiry was planned")
 
 
 def _retention(metadata: TableMetadata) -> dict[str, object]:
@@ -176,9 +176,7 @@ class AssertProperty(TableRequirement):
 
     def check(self, current: TableMetadata | None) -> None:
         if _exists(current).properties.get(self.name) != self.value:
-            raise CommitFailedError(
-                f"requirement failed: table property {self.name} has changed since its next value was worked out"
-            )
+            raise CommitFailedError(f"requirement failed: table property {self.name} has changed since its next value was computed")
 
 
 class Run(Protocol):

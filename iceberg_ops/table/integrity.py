@@ -220,7 +220,7 @@ class IntegrityCheck:
         try:
             length = self._io.length(location)
         except _UNREADABLE as e:
-            return f"its length cannot be told: {_reason(e)}"
+            return f"its length is not known: {_reason(e)}"
         return "" if length == recorded else f"has {length} bytes, recorded are {recorded}"
 
     def _vectors(self, contents: list[_Contents], snapshot: Snapshot) -> Iterator[Finding]:

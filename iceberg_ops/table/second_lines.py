@@ -97,8 +97,8 @@ def second_catalog(table: Table, location: str) -> UnsupportedError:
     counted = is_counted(table.metadata_location)
     leave = "move its files v<N>.metadata.json and version-hint.text out of the folder" if counted else "drop it without purge"
     return UnsupportedError(
-        f"not supported: this job on table {table.name}, because another catalog has the table too and goes on with it: {location} "
-        f"was not committed here, and the job would delete files that it needs. A table belongs to one catalog: where that is the "
-        f"other one, {leave}. Where no catalog is at that file (an earlier state was registered again), move it away, and those "
-        f"that came with it"
+        f"not supported: this job on table {table.name}, because another catalog has the table too and commits to it: {location} "
+        "was not committed here, and the job would delete files that it needs. A table belongs to one catalog: where that is the "
+        f"other one, {leave}. If no catalog uses that file (an earlier state was registered again), move it away together with "
+        "the files that came with it"
     )

@@ -186,7 +186,9 @@ def _proof(properties: Mapping[str, str], login: str | None, password: str | Non
     else:
         found = {"credential": f"{login}:{password}"} if login else {"token": password}
     if named := sorted({"credential", "token", *found} & properties.keys()):
-        raise OptionError(f"{where}: extra {named[0]!r} and the connection's password prove who asks: leave one of them out")
+        raise OptionError(
+            f"{where}: extra {named[0]!r} and the connection's password both authenticate the client: leave one of them out"
+        )
     return found
 
 

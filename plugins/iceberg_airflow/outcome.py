@@ -64,7 +64,7 @@ def _check_own(report: ActionReport, job: JobSpec) -> None:
     ]
     for name, said, asked in pairs:
         if said != asked:
-            raise JobDiedError(f"the report is another job's: its {name} is {said!r}, this job's is {asked!r}")
+            raise JobDiedError(f"the report belongs to another job: its {name} is {said!r}, this job's is {asked!r}")
 
 
 def typed_error(error: ErrorReport) -> IcebergOpsError:

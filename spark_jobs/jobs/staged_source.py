@@ -3,7 +3,7 @@
 MERGE joins its source twice, and a row on which the two evaluations disagree would be inserted although it exists. The files are
 written like all files of tasks: by Arrow, with names of the attempt, beside the table's data, under the job's lease. A
 cache is not sufficient, because Spark computes it again if an executor is lost. The files are deleted when the statement ends;
-those of a killed driver are left to the orphan job.
+those of a killed driver are left for remove_orphan_files.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def retryable_if_changed(check: Callable[[], None]) -> Iterator[None]:
         except errors.RetryableError as changed:
             raise changed from e
         except Exception as unknown:  # noqa: BLE001 - the error of the block is the one to see
-            log.warning("whether the source was changed is not known: %s", unknown)
+            log.warning("it is not known whether the source was changed: %s", unknown)
         raise
 
 

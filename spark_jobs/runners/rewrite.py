@@ -84,7 +84,7 @@ class SparkRewriteRunner:
                 for answers in self._in_threads([partial(self._run_all, stage, [text]) for text in texts]):
                     yield from answers
         except Py4JError as e:
-            raise TerminalError(f"Spark gave a task up: {' '.join(str(e).split())[:500]}") from e
+            raise TerminalError(f"Spark gave up a task: {' '.join(str(e).split())[:500]}") from e
 
     def _in_threads(self, calls: Sequence[Callable[[], T]]) -> Iterator[T]:
         """The answers of the calls, as they complete; as many in parallel as there are task slots. Their Spark jobs have the
@@ -125,7 +125,7 @@ class SparkRewriteRunner:
             said = _said(e)
             if len(batch) == 1 or self._is_over:
                 return [GroupFailure(work.group_id, InternalError.code, said) for work in batch]
-            log.warning("a task of %d works was given up, so each is done by itself: %s", len(batch), said)
+            log.warning("Spark gave up a task of %d groups, so each group runs in a task of its own: %s", len(batch), said)
             return [answer for work in batch for answer in self._rewrite([work])]
         return [_answer(json.loads(text)) for text in answers]
 

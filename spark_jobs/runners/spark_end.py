@@ -22,8 +22,8 @@ def has_ended(session: SparkSession) -> bool:
 def ended_error(name: str) -> RetryableError:
     """The error of a job, ``name``, whose Spark has ended."""
     return RetryableError(
-        f"{name}: Spark ended before the job did: its JVM was killed or its context stopped. If that happens again, look for an "
-        "end of memory (spark.driver.memory) in the system's log"
+        f"{name}: Spark ended before the job did: its JVM was killed or its context stopped. If that happens again, look in the "
+        "system's log for a process that ran out of memory (spark.driver.memory)"
     )
 
 

@@ -78,7 +78,7 @@ def test_one_delete_file_per_data_file_is_never_rewritten_into_the_same() -> Non
         lake.delete_positions((task, [1]))
     report = lake.run("rewrite_position_delete_files")
     assert report.status == "nothing-to-do"
-    assert "would come out the same" in report.skipped[0].reason
+    assert "rewriting it changes nothing" in report.skipped[0].reason
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -324,7 +324,7 @@ def test_a_conversion_keeps_the_rows_of_a_file_that_is_imported_again_meanwhile(
     lake.append(numbered(1, 5))
     lake.delete_ids(2)
     imported_again_at_the_swap(lake)
-    with pytest.raises(ValidationError, match="was added again meanwhile"):
+    with pytest.raises(ValidationError, match="was added again concurrently"):
         lake.run("convert_equality_deletes")
     assert [row[0] for row in lake.rows()] == [1, 1, 2, 3, 3, 4, 4, 5, 5]
 

@@ -176,7 +176,7 @@ def test_a_table_of_a_filesystem_catalog_lives_in_its_own_folder(folder: Path, t
     catalog = opened("filesystem", tmp_path, LocalFileIO())
     config = CatalogConfig(name="c", type="filesystem", properties={})
     catalog.create_namespace(("ns",))
-    with pytest.raises(UnsupportedError, match=r"a table is its folder, .*/ns/t: import the files where they lie"):
+    with pytest.raises(UnsupportedError, match=r"a table is its folder, .*/ns/t: import the files in place"):
         import_folder(catalog, config, "c.ns.t", str(folder), location=str(folder))
     assert not catalog.table_exists(("ns", "t"))
     own = Path(catalog.stage_table(("ns", "t"), Schema.of(NestedField(1, "id", LONG))).location.removeprefix("file://"))

@@ -41,7 +41,7 @@ def test_two_imports_of_one_folder_at_once_do_not_double_its_rows() -> None:
     folder = place(lake, "memory://import")
     other = Meddles(lake.catalog, lambda: lake.run("add_files", source_path=folder))
     with pytest.raises(
-        ValidationError, match=r"Cannot add a file that was added meanwhile: memory://import/0\.parquet \(snapshot \d+"
+        ValidationError, match=r"Cannot add a file that was added concurrently: memory://import/0\.parquet \(snapshot \d+"
     ):
         lake.run("add_files", catalog=other, source_path=folder)
     assert len(lake.rows()) == 2

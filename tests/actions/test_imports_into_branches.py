@@ -45,7 +45,9 @@ def rows(lake: Lake, branch: str) -> list[Row]:
 def test_imports_into_two_branches_at_once_are_refused_as_one_after_the_other_are(lake: Lake) -> None:
     folder = place(lake, "memory://import")
     other = Meddles(lake.catalog, lambda: lake.run("add_files", source_path=folder))
-    with pytest.raises(ValidationError, match=r"Cannot add a file that was added meanwhile: memory://import/0\.parquet \(snapshot"):
+    with pytest.raises(
+        ValidationError, match=r"Cannot add a file that was added concurrently: memory://import/0\.parquet \(snapshot"
+    ):
         lake.run("add_files", catalog=other, source_path=folder, branch="b")
     with pytest.raises(DataError, match=r"memory://import/0\.parquet is in table .* already"):
         lake.run("add_files", source_path=folder, branch="b")

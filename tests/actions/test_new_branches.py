@@ -69,7 +69,7 @@ def test_an_upsert_is_planned_on_the_rows_of_main(tmp_path: Path, branch: str, d
     place = place_by(tmp_path, truncate(10))
     promote(place)
     source = place.source([{"k": LEAST, "v": "new"}], KEYED)
-    with pytest.raises(UnsupportedError, match="puts older rows of a key where its delete does not reach"):
+    with pytest.raises(UnsupportedError, match="can put older rows of a key into a partition that its delete does not reach"):
         place.run("upsert", source=source, options=OF_K, dry_run=dry_run, branch=branch)
 
 

@@ -115,7 +115,7 @@ def test_a_recorded_file_that_the_listing_lacks_stops_everything(tmp_path: Path)
     stray.write_bytes(b"x")
     forgetful = sql_catalog(tmp_path, Forgets())
     with pytest.raises(
-        ValidationError, match=r"its metadata records .*, which the listing of .* lacks; it is there, so listing and"
+        ValidationError, match=r"its metadata records .*, which the listing of .* lacks; it exists, so the listing and"
     ):
         clean(lake, forgetful)
     os.remove(lake.tasks()[0].file_path)
@@ -181,7 +181,7 @@ def test_two_tables_that_swap_names_during_the_listing_keep_their_files(tmp_path
             return super().load_table(identifier)
 
     swapping = Swapped("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
-    with pytest.raises(ValidationError, match="is another table now"):
+    with pytest.raises(ValidationError, match="is now a different table"):
         clean(tables[0], swapping)
     for lake in tables:
         assert missing(lake.table) == []

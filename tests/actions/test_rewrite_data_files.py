@@ -435,7 +435,7 @@ def test_a_group_that_lost_a_row_is_never_committed(partial: str) -> None:
     lake = make_lake()
     small_files(lake)
     before = lake.paths()
-    with pytest.raises(VerificationError, match="rows recorded less rows deleted are 600, but rows read are 599"):
+    with pytest.raises(VerificationError, match="recorded rows minus deleted rows are 600, but rows read are 599"):
         lake.run("rewrite_data_files", runner=Losing(), **{"partial-progress.enabled": partial})
     assert lake.paths() == before
 

@@ -54,7 +54,7 @@ def test_a_rewrite_whose_lease_ran_out_looks_whether_its_files_are_still_there(r
     options = {"partial-progress.enabled": partial}
     runner = Sleeps(lake, clock, removes)
     if removes:
-        with pytest.raises(ValidationError, match=r"the lease of run .* ran out before its commit, and files that it had written"):
+        with pytest.raises(ValidationError, match=r"the lease of run .* expired before its commit, and files that it had written"):
             lake.run("rewrite_data_files", runner=runner, now=lambda: clock[0], **options)
     else:
         assert lake.run("rewrite_data_files", runner=runner, now=lambda: clock[0], **options).status == "committed"

@@ -169,7 +169,7 @@ def test_what_a_snapshot_has_statistics_of_is_not_counted_again(place: Place, ac
         report = place.run(action, dry_run=dry_run)
         assert (report.status, [s.reason for s in report.skipped]) == (
             "nothing-to-do",
-            ["it holds these statistics of the snapshot already"],
+            ["it already holds these statistics of the snapshot"],
         )
         assert report.metrics == {k: v for k, v in first.metrics.items() if k != "rows-count"}
     assert place.table.metadata_location == before.metadata_location

@@ -35,7 +35,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize(("name", "fields"), FOREIGN.items(), ids=FOREIGN)
 def test_a_report_of_another_job_is_not_believed(name: str, fields: dict[str, str]) -> None:
-    with pytest.raises(JobDiedError, match=f"the report is another job's: its {name} is "):
+    with pytest.raises(JobDiedError, match=f"the report belongs to another job: its {name} is "):
         run_with(lambda job: a_report(job, **fields))
 
 

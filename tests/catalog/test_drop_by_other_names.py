@@ -111,7 +111,7 @@ def test_a_table_is_not_dropped_by_the_name_of_a_link_to_it(tmp_path: Path, link
     assert catalog.load_table(alias).metadata == table.metadata
     before = everything_below(tmp_path)
     with pytest.raises(
-        UnsupportedError, match=r"because the name is a link: the table lies in .*/wh/ns/t, where it has another name"
+        UnsupportedError, match=r"because the name is a symbolic link: the table is in .*/wh/ns/t, under another name"
     ):
         catalog.drop_table(alias, purge=True)
     assert everything_below(tmp_path) == before
@@ -128,7 +128,7 @@ def test_a_table_of_another_warehouse_is_not_dropped_through_a_link(tmp_path: Pa
     (tmp_path / "wh" / "ns2" / "alias").symlink_to(theirs.location)
     (tmp_path / "wh" / "linked").symlink_to(tmp_path / "away" / "ns")
     for alias in (("ns2", "alias"), ("linked", "t")):
-        with pytest.raises(UnsupportedError, match="Drop the table by its own name, or remove the symbolic link"):
+        with pytest.raises(UnsupportedError, match="Drop the table by that name, or remove the symbolic link"):
             catalog.drop_table(alias, purge=True)
     assert live_paths(away.load_table(IDENTIFIER)) == {"a"}
 

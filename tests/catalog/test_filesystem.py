@@ -99,11 +99,11 @@ def test_two_files_of_the_newest_version_are_an_error(catalog: FileSystemCatalog
 
 
 def test_a_version_that_stays_empty_is_an_error_that_names_it(catalog: FileSystemCatalog) -> None:
-    """Its writer died on a disk without hard links and exclusive renames; or a power cut emptied it."""
+    """Its writer died on a disk without hard links and exclusive renames; or a power failure emptied it."""
     table, folder = _with_versions(catalog, 3)
     empty = folder / "v4.metadata.json"
     empty.write_bytes(b"")
-    says = r"v4\.metadata\.json is empty: its writer died before it wrote version 4, or a power cut .* move it away to go on"
+    says = r"v4\.metadata\.json is empty: its writer died before it wrote version 4, or its content .* move it away to continue"
     for work in (
         lambda: catalog.load_table(IDENTIFIER),
         lambda: commit(catalog, table, UpdateProperties(updates={"n": "4"}), sleep=lambda _: None),
@@ -152,7 +152,7 @@ def test_a_namespace_whose_folder_holds_a_file_is_not_dropped(catalog: FileSyste
 @pytest.mark.parametrize("below", [(), ("inner",), ("metadata", "inner")], ids=".".join)
 def test_no_namespace_is_made_at_or_in_a_table(catalog: FileSystemCatalog, below: tuple[str, ...]) -> None:
     make_table(catalog)
-    with pytest.raises(AlreadyExistsError, match=r"would lie in the folder of table ns\.t"):
+    with pytest.raises(AlreadyExistsError, match=r"would be inside the folder of table ns\.t"):
         catalog.create_namespace((*IDENTIFIER, *below))
     assert catalog.list_namespaces(("ns",)) == []
 
@@ -177,7 +177,7 @@ def test_a_writer_that_slept_through_the_cleaning_of_its_version_does_not_fork_t
     sleeper = catalog.io.read(f"{folder}/v2.metadata.json")
     old = catalog.load_table(IDENTIFIER)
     (folder / "v3.metadata.json").unlink()
-    with pytest.raises(CommitFailedError, match=r"version 3 .* is long past"):
+    with pytest.raises(CommitFailedError, match=r"version 3 .* is outdated"):
         catalog._publish_next(IDENTIFIER, f"{folder}/v2.metadata.json", old.metadata, old.metadata, lambda _: None)
     assert sleeper
     assert not (folder / "v3.metadata.json").exists()

@@ -109,7 +109,7 @@ def test_a_commit_to_a_dropped_table_never_replaces_the_one_that_was_made_after_
         commit(Meddles(catalog, meanwhile), old, AppendFiles(added=(data_file("late"),)), sleep=lambda _: None)
     now = catalog.load_table(IDENTIFIER)
     assert live_paths(now) == {"new"}
-    with pytest.raises(CommitFailedError, match="is another one now"):
+    with pytest.raises(CommitFailedError, match="is now a different table"):
         catalog.commit_table(old, [], [SetProperties({"a": "1"})])
 
 
@@ -274,7 +274,7 @@ def test_a_version_that_comes_while_the_drop_lists_versions_is_left_where_it_is(
     old = with_rows(others, "a")
     versions = others._versions(IDENTIFIER)
     io.at, io.do = "v3.metadata.json", lambda: versions.mark_dropped(old.metadata.table_uuid, DropMark(3))
-    with pytest.raises(CommitFailedError, match="comes too late: the table was dropped"):
+    with pytest.raises(CommitFailedError, match="was written too late: the table was dropped"):
         catalog.commit_table(old, [], [SetProperties({"a": "1"})])
     assert "v3.metadata.json" in os.listdir(versions.folder)
     assert not others.table_exists(IDENTIFIER)
@@ -482,5 +482,5 @@ def test_a_drop_leaves_a_table_alone_that_lies_in_the_folder_of_the_dropped_one(
     catalog.create_namespace(("other",))
     make_table(catalog, identifier=("other", "t"))
     os.makedirs(tmp_path / "wh" / "other" / "t" / "data")
-    with pytest.raises(UnsupportedError, match=r"its folder lies in that of table other\.t"):
+    with pytest.raises(UnsupportedError, match=r"its folder is inside the folder of table other\.t"):
         make_table(catalog, identifier=("other", "t", "data", "y"))

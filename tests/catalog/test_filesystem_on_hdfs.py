@@ -79,7 +79,7 @@ def test_orphans_are_not_looked_for_in_the_same_folder_of_another_cluster(spelle
         "prefix-mismatch-mode": "delete",
     }
     job = JobSpec(job="remove_orphan_files", table="fs.ns.t", catalog=CatalogConfig(name="fs", type="filesystem"), options=options)
-    with pytest.raises(OptionError, match="lies in another HDFS than the folders of table"):
+    with pytest.raises(OptionError, match="is in another HDFS than the folders of table"):
         run_job(job, catalog=catalog)
     assert catalog.io.exists(f"{spelled[0]}/ns/t/data/live-of-another.parquet")
 

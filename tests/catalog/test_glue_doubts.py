@@ -94,7 +94,7 @@ def test_a_rename_whose_answers_are_lost_says_what_is_true(
     before = make_table(catalog).metadata
     proxy.spoil(fault, when=call(of), times=times)
     if of == "CreateTable" and times is None:
-        with pytest.raises(CommitStateUnknownError, match="both names have the table now: drop one of them without purge"):
+        with pytest.raises(CommitStateUnknownError, match="the table now has both names: drop one of them without purge"):
             catalog.rename_table(IDENTIFIER, NEW)
         assert catalog.list_tables(("ns",)) == [NEW, IDENTIFIER]
     else:

@@ -188,7 +188,7 @@ def test_a_lock_that_the_metastore_took_away_stops_the_commit(hive_metastore: Hi
         return found
 
     watched(catalog).spoilt["lock"] = taken_away
-    with pytest.raises(CatalogUnavailableError, match="took the lock"):
+    with pytest.raises(CatalogUnavailableError, match="removed lock"):
         catalog.commit_table(table, [], _set(a="1"))
     assert catalog.load_table(IDENTIFIER).metadata_location == table.metadata_location
     files = [i.location for i in catalog.io.list_prefix(table.location) if i.location.endswith("metadata.json")]
@@ -213,7 +213,7 @@ def test_the_lock_stays_after_a_change_of_unknown_outcome(hive_metastore: HiveMe
 
 def test_a_metastore_that_is_not_there_is_unavailable() -> None:
     catalog = HiveCatalog("hms", Metastore("hms", "thrift://127.0.0.1:1,thrift://127.0.0.1:2"), LocalFileIO(), warehouse="/wh")
-    with pytest.raises(CatalogUnavailableError, match=r"no Hive Metastore is reached \(127\.0\.0\.1:1: .*127\.0\.0\.1:2: "):
+    with pytest.raises(CatalogUnavailableError, match=r"no connection to its Hive Metastore \(127\.0\.0\.1:1: .*127\.0\.0\.1:2: "):
         catalog.load_table(IDENTIFIER)
 
 

@@ -140,7 +140,7 @@ def test_a_call_that_the_metastore_does_not_know_is_no_unknown_outcome(catalog: 
         raise TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name: 'x'")
 
     watched(catalog).spoilt["alter_table_with_environment_context"] = unknown
-    with pytest.raises(TerminalError, match="does not know a call: Invalid method name"):
+    with pytest.raises(TerminalError, match="does not support a call: Invalid method name"):
         catalog.commit_table(table, [], [SetProperties({"a": "1"})])
 
 

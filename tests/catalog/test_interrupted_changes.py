@@ -99,7 +99,7 @@ def test_an_interrupt_of_a_change_of_a_pointer_leaves_an_unknown_outcome(
     assert isinstance(ended, CommitStateUnknownError)
     assert isinstance(ended, CommitInterruptedError) is (error is KeyboardInterrupt)
     assert (
-        f"got no answer: {'MemoryError' if error is MemoryError else f'it was interrupted by {error.__name__}'}; it happened if"
+        f"got no answer: {'MemoryError' if error is MemoryError else f'it was interrupted by {error.__name__}'}; it succeeded if"
         in (str(ended))
     )
     assert happened() is after

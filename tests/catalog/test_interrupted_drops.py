@@ -221,7 +221,7 @@ def test_a_pointer_that_an_interrupt_may_have_changed_is_an_unknown_outcome(
         "drop": lambda: catalog.drop_table(IDENTIFIER),
         "rename": lambda: catalog.rename_table(IDENTIFIER, ("ns", "new")),
     }
-    with pytest.raises(CommitInterruptedError, match="it was interrupted by KeyboardInterrupt; it happened if"):
+    with pytest.raises(CommitInterruptedError, match="it was interrupted by KeyboardInterrupt; it succeeded if"):
         changes[change]()
     assert catalog.table_exists(IDENTIFIER) is not happens
 

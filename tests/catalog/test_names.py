@@ -170,7 +170,7 @@ def test_no_name_makes_a_namespace_look_like_a_table(tmp_path: Path, name: str) 
         lambda: catalog.create_namespace(("sales", "metadata", name)),
         lambda: catalog.create_namespace(("sales", "metadata", name, "below")),
     ):
-        with pytest.raises(BadInputError, match="is that of a file by which a filesystem catalog finds a table"):
+        with pytest.raises(BadInputError, match="a filesystem catalog finds tables by files of this name"):
             make()
     assert catalog.list_tables(("sales",)) == [("sales", "orders")]
     assert list(other_tables(catalog, table)) == []

@@ -56,7 +56,7 @@ def test_data_that_another_table_writes_below_the_location_stays(identifier: tup
     assert set(report.files) == {stray}
     assert other.rows() == rows
     reasons = {s.file_path: s.reason for s in report.skipped}
-    assert reasons[theirs] == f"it lies with the files of table test.{'.'.join(identifier)}"
+    assert reasons[theirs] == f"it is stored with the files of table test.{'.'.join(identifier)}"
 
 
 def test_a_folder_whose_name_only_begins_alike_is_nobodys() -> None:

@@ -109,7 +109,7 @@ def test_a_server_that_refuses_is_told_with_the_step() -> None:
     server.spoil(answers(lambda: error(401, "NotAuthorizedException")))
     steps = probe(server.catalog)
     assert (steps[0].outcome, steps[0].code) == ("failed", TerminalError.code)
-    assert "does not take what proves who asks" in steps[0].detail
+    assert "rejects the client's credentials" in steps[0].detail
     make_table(server.inner)
     server.spoil(answers(lambda: error(403, "ForbiddenException")), "GET", "/tables/t")
     steps = probe(server.catalog)

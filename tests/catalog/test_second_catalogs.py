@@ -26,7 +26,7 @@ from tests.actions.lake import Lake
 from tests.builders import IDENTIFIER, make_table
 from tests.deletion.test_copies_of_the_table import append, diverged, exchange_names, with_paths_rewritten
 
-GOES_ON = "another catalog has the table too and goes on with it"
+GOES_ON = "another catalog has the table too and commits to it"
 ROWS = [(1, "a", "x"), (2, "b", "x"), (3, "c", "x")]
 
 
@@ -262,7 +262,7 @@ def test_a_copy_that_takes_the_name_between_two_looks_is_another_table_and_no_se
         append(catalog, IDENTIFIER, file)
     table = catalog.load_table(IDENTIFIER)
     exchange_names(catalog)
-    with pytest.raises(ValidationError, match="is another table now"):
+    with pytest.raises(ValidationError, match="is now a different table"):
         forbid_second_catalog(catalog, table)
 
 

@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path: Path, monkeypatch
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refused)
-    with pytest.raises(UnsupportedError, match=r"lost\+found cannot be listed \(Permission denied\), and a table may lie in it"):
+    with pytest.raises(UnsupportedError, match=r"lost\+found cannot be listed \(Permission denied\), and it may contain a table"):
         catalog.all_tables()
     error = OSError(116, "Stale file handle")
     with pytest.raises(CatalogUnavailableError):

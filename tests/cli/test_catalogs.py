@@ -106,7 +106,7 @@ def test_a_purge_without_an_answer_says_how_to_give_it(
     monkeypatch.setattr("sys.stdin", io.StringIO())
     refused = cli("drop", "prod.a.t", "--purge")
     assert refused.err.splitlines()[-1] == (
-        "error: BAD_OPTION: drop --purge asks before it deletes prod.a.t, and standard input gave no yes: give --yes"
+        "error: BAD_OPTION: drop --purge asks before it deletes prod.a.t, and standard input did not answer yes: use --yes"
     )
     assert "t" in prod()
 
@@ -116,7 +116,7 @@ def test_a_purge_with_standard_input_closed_is_refused_in_one_line(prod: Callabl
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
         1,
-        "error: BAD_OPTION: drop --purge asks before it deletes prod.a.t, and standard input gave no yes: give --yes",
+        "error: BAD_OPTION: drop --purge asks before it deletes prod.a.t, and standard input did not answer yes: use --yes",
     )
     assert prod() == ["t"]
 

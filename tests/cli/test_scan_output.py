@@ -62,7 +62,7 @@ def test_a_report_does_not_replace_a_data_file_of_any_table(cli: Cli, data_file:
     before = source.read_bytes()
     for table in ("lake.ns.t", "lake.ns.missing"):
         ran = cli("append", table, "--from", str(source), "--lane", "local", "--report", str(source))
-        assert (ran.code, "it would take the place of a file of format Parquet" in ran.err) == (1, True)
+        assert (ran.code, "it would replace a file of format Parquet" in ran.err) == (1, True)
     assert source.read_bytes() == before
 
 
@@ -152,7 +152,7 @@ def test_an_output_takes_the_place_of_no_file_of_a_tables_formats(
     other = tmp_path / name
     other.write_bytes(begin + b"rest")
     ran = cli("scan", "lake.ns.t", "-o", str(other))
-    assert (ran.code, "that may be a table's" in ran.err) == (1, True)
+    assert (ran.code, "that may belong to a table" in ran.err) == (1, True)
     assert other.read_bytes() == begin + b"rest"
     ran = cli("scan", "lake.ns.t", "-o", str(tmp_path / "v1.metadata.json"))
     assert (ran.code, "a table's metadata" in ran.err) == (1, True)
@@ -167,7 +167,10 @@ def test_an_output_takes_not_the_place_of_a_parquet_file_that_a_scan_wrote_and_a
     assert cli("import", "lake.ns.other", str(export.parent)).code == 0
     for kind in ("parquet", "csv"):
         ran = cli("scan", "lake.ns.t", "--limit", "1", "--format", kind, "-o", str(export))
-        assert (ran.code, "that may be a table's: name another file, or replace this one with --overwrite" in ran.err) == (1, True)
+        assert (ran.code, "that may belong to a table: name another file, or replace this one with --overwrite" in ran.err) == (
+            1,
+            True,
+        )
     assert cli("scan", "lake.ns.other").out.count("id") == 3
 
 
@@ -181,7 +184,7 @@ def test_an_output_takes_not_the_place_of_a_tables_metadata_whatever_that_is_cal
     other = tmp_path / "foo.json"
     other.write_bytes(packed(metadata))
     ran = cli("scan", "lake.ns.t", "-o", str(other))
-    assert (ran.code, "it would take the place of a table's metadata" in ran.err) == (1, True)
+    assert (ran.code, "it would replace a table's metadata" in ran.err) == (1, True)
     assert other.read_bytes() == packed(metadata)
 
 

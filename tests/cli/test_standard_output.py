@@ -124,5 +124,5 @@ def test_ctrl_c_in_a_creation_says_what_may_have_happened(cli: Cli, monkeypatch:
     done = cli("create", "lake.ns.u", "id bigint")
     assert done.code == 1
     assert done.err.startswith("error: COMMIT_STATE_UNKNOWN: creating table ns.u got no answer: it was interrupted by Keyboard")
-    assert "it happened if the table is at" in done.err
+    assert "it succeeded if the table is at" in done.err
     monkeypatch.undo()

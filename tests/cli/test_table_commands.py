@@ -387,7 +387,7 @@ def test_table_properties_are_checked_where_they_are_set(cli: Cli) -> None:
     assert (wrong.code, "write 536870912 for 512MB" in wrong.err) == (1, True)
     made = cli("create", "lake.ns.t", "id int", "--property", "write.target-file-size-byte=5", "--property", "owner=me")
     assert made.code == 0
-    assert made.err.startswith("warning: table property write.target-file-size-byte is none that Iceberg knows (did you mean")
+    assert made.err.startswith("warning: table property write.target-file-size-byte is not known to Iceberg (did you mean")
     assert made.err.count("\n") == 1
     for step in ("'write.parquet.compression-codec' = 'zsdt'", "'write.metadata.metrics.column.id' = 'all'"):
         assert "BAD_OPTION" in cli("evolve", "lake.ns.t", f"SET TBLPROPERTIES ({step})").err

@@ -208,8 +208,8 @@ TO_PLAIN = (lambda start: UpdateSpec(spec=PartitionSpec(1, ())),)
 NEW_PLAIN = data_file("new", spec_id=1, ids=(0, 9))
 LATE_PLAIN = data_file("late", spec_id=1, ids=(0, 9))
 TO_DATA = (lambda start: UpdateSpec(spec=PartitionSpec(1, (PartitionField((2,), 1001, IDENTITY, "data"),))),)
-ADDED_AGAIN = "Cannot commit, a data file that is deleted from by position was added again meanwhile: a"
-ADDED_MEANWHILE = "Cannot add a file that was added meanwhile: new"
+ADDED_AGAIN = "Cannot commit, a data file that is deleted from by position was added again concurrently: a"
+ADDED_MEANWHILE = "Cannot add a file that was added concurrently: new"
 LEFT_BEHIND = "Cannot commit, found new equality delete that does not reach the new partition spec"
 CAUGHT_UP = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
 OUT_OF_REACH = "Cannot commit equality deletes of partition specs [0]: the branch has rows of partition spec 1"

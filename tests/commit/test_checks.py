@@ -87,7 +87,7 @@ def test_a_change_worked_out_on_another_state_is_refused(mine: Operation, other:
     catalog = make_catalog()
     table = make_table(catalog, properties={"commit.retry.num-retries": "0"})
     commit(catalog, table, other)
-    with pytest.raises(ValidationError, match=r"has changed from .* since this change was worked out"):
+    with pytest.raises(ValidationError, match=r"has changed from .* since this change was planned"):
         commit(catalog, table, mine)
 
 
@@ -147,6 +147,6 @@ def test_deletes_that_can_not_be_written_are_a_conflict() -> None:
         data_sequence_number=head.sequence_number,
     )
     moves = RowMap([(task.data_file, np.empty(0, np.int64))], [new])
-    with pytest.raises(ValidationError, match="deletes that came meanwhile cannot be carried over") as refused:
+    with pytest.raises(ValidationError, match="concurrent deletes cannot be carried over") as refused:
         commit_carrying_over(lake.catalog, planned, operation, lambda _: [moves], operation_id="carried")
     assert refused.value.file_paths == (task.file_path,)

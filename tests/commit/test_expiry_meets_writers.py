@@ -77,7 +77,7 @@ WRITERS: dict[str, Operation] = {
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_spec_that_is_cleaned_away_under_a_writer_is_missed_at_its_swap(writer: str, version: int) -> None:
     catalog, table = begin(version)
-    with pytest.raises(ValidationError, match=r"Cannot commit files of partition spec 0 .* the spec was removed meanwhile"):
+    with pytest.raises(ValidationError, match=r"Cannot commit files of partition spec 0 .* the spec was removed concurrently"):
         commit(Meddles(catalog, lambda: clean(catalog)), table, WRITERS[writer], sleep=lambda _: None)
     assert catalog.load_table(IDENTIFIER).metadata.specs_by_id.keys() == {1}
     assert is_readable(catalog)
@@ -231,5 +231,5 @@ def test_a_change_of_other_properties_does_not_hold_up_an_expiry() -> None:
     catalog, table = begin()
     required = AssertRetention(table.metadata)
     required.check(commit(catalog, table, UpdateProperties(updates={"x": "1"})).table.metadata)
-    with pytest.raises(CommitFailedError, match="retention properties changed since it was decided what expires"):
+    with pytest.raises(CommitFailedError, match="retention properties changed since the expiry was planned"):
         required.check(commit(catalog, table, UpdateProperties(updates={"gc.enabled": "false"})).table.metadata)

@@ -406,4 +406,4 @@ def test_a_refused_commit_leaves_nothing_behind() -> None:
     with pytest.raises(Exception, match="has no table"):
         commit(Meddles(catalog, meddle), table, AppendFiles(added=(data_file("a"),)), sleep=lambda _: None)
     left = {i.location for i in catalog.io.list_prefix(table.location)} - before
-    assert left, "the table is gone, so that nothing can be proven: what was written is left to the orphan job"
+    assert left, "the table is gone, so that nothing can be proven: what was written is left for remove_orphan_files"

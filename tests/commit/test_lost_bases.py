@@ -148,7 +148,7 @@ def test_a_branch_that_was_removed_meanwhile_does_not_come_back(staged: bool) ->
     table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
     table = commit(catalog, table, SetRef(ref="audit", snapshot_id=head(catalog))).table
     commit(catalog, table, RemoveRef(ref="audit"))
-    with pytest.raises(ValidationError, match=r"branch audit of table test\.ns\.t: it was removed meanwhile"):
+    with pytest.raises(ValidationError, match=r"branch audit of table test\.ns\.t: it was removed concurrently"):
         commit(catalog, table, AppendFiles(added=(data_file("b"),), branch="audit", staged=staged))
     assert "audit" not in catalog.load_table(IDENTIFIER).metadata.refs
 

@@ -48,7 +48,7 @@ def test_the_later_of_two_is_a_conflict(version: int, when: str, first: str, in_
     if when == "before it":
         commit(catalog, table, theirs)
     through = Meddles(catalog, *([lambda: commit(catalog, table, theirs)] if when == "at its swap" else []))
-    with pytest.raises(ValidationError, match=r"can be called 'shard': a .* made since this was worked out"):
+    with pytest.raises(ValidationError, match=r"can be called 'shard': a .* added since this change was planned"):
         commit(through, table, asked, sleep=lambda _: None)
     now = catalog.load_table(IDENTIFIER).metadata
     assert name_clashes(now.schema, now.partition_specs) == ()

@@ -72,7 +72,7 @@ def test_an_error_in_a_catalogs_file_shows_no_value(value: str) -> None:
 )
 def test_a_scalar_that_its_yaml_type_does_not_have_is_an_error_with_its_line(value: str) -> None:
     text = f"version: 1\ncatalogs:\n  p:\n    type: {value}\n"
-    with pytest.raises(OptionError, match=r"^p\.yml: line 4: reads as a YAML \w+ and is none: put text in quotes$"):
+    with pytest.raises(OptionError, match=r"^p\.yml: line 4: reads as a YAML \w+ but is not valid: put text in quotes$"):
         from_yaml(text, Policy, "p.yml")
 
 

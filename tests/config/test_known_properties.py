@@ -40,12 +40,12 @@ def test_every_default_is_a_value(name: str) -> None:
 
 def test_a_key_that_nobody_reads_is_told_with_what_may_be_meant() -> None:
     assert list(unread(["write.target-file-size-byte"], [])) == [
-        "table property write.target-file-size-byte is none that Iceberg knows (did you mean write.target-file-size-bytes?): it is "
-        "stored, and changes nothing"
+        "table property write.target-file-size-byte is not known to Iceberg (did you mean write.target-file-size-bytes?): it is "
+        "stored and has no effect"
     ]
     assert list(unread(["writ.target-file-size-bytes"], [])) != []
     assert list(unread(["write.nothing.like.it.at.all"], [])) == [
-        "table property write.nothing.like.it.at.all is none that Iceberg knows: it is stored, and changes nothing"
+        "table property write.nothing.like.it.at.all is not known to Iceberg: it is stored and has no effect"
     ]
     assert list(unread(["write.metadata.metrics.column.pric"], ["id", "price"])) == [
         "table property write.metadata.metrics.column.pric: the table has no column 'pric' (did you mean price?)"

@@ -131,7 +131,7 @@ def test_lists_that_disagree_on_the_order_are_refused_by_lint_already() -> None:
 
 
 def test_maintenance_that_is_for_no_catalog_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"p\.yml:1: catalogs: the policy names none"):
+    with pytest.raises(OptionError, match=r"p\.yml:1: catalogs: the policy names no catalog"):
         load_policy("version: 1\ndefaults: {maintenance: [{action: remove_orphan_files}]}", "p.yml")
 
 

@@ -241,7 +241,7 @@ def test_columns_and_rows_can_be_chosen_and_a_row_moves_only_if_all_of_it_is_equ
     assert history.changes(where=gt_eq("id", 2)) == [("INSERT", 0, ids[0], (2, "y", "a"))]
     found = history.changes(ids[0], columns=["_pos", "data"])
     assert [(kind, row[1]) for kind, _, _, row in found] == [("DELETE", "x"), ("INSERT", "z")]
-    with pytest.raises(SchemaError, match="column _change_type of a changelog is always there"):
+    with pytest.raises(SchemaError, match="column _change_type of a changelog is always included"):
         changelog_schema(history.table, columns=["id", "_change_type"])
 
 

@@ -114,7 +114,7 @@ def test_the_gate_deletes_nothing_that_the_copy_lacks(copied: Copied, logged: st
     exchange_names(catalog)
     done = delete_unreferenced(table, lambda: catalog.load_table(IDENTIFIER), [f"{table.location}/data/d"])
     assert (done.deleted, len(done.kept)) == ((), 1)
-    assert done.kept[0].reason.startswith("test.ns.t is another table now: ")
+    assert done.kept[0].reason.startswith("test.ns.t is now a different table: ")
     assert lost(catalog, COPY) == []
 
 
@@ -204,7 +204,7 @@ def test_an_expiry_whose_table_gives_its_name_to_a_copy_deletes_nothing(copied: 
         exchange_names(catalog)
         append(catalog, IDENTIFIER, "w")
 
-    with pytest.raises(IncompleteError, match=r"test\.ns\.t is another table now: its"):
+    with pytest.raises(IncompleteError, match=r"test\.ns\.t is now a different table: its"):
         expire(catalog, catalog.load_table(IDENTIFIER), ALL, on_commit=exchanged)
     assert lost(catalog, COPY) == []
 
@@ -233,7 +233,7 @@ def test_an_orphan_removal_whose_table_gives_its_name_to_a_copy_while_it_lists_r
         return real(identifier)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(catalog, "load_table", load_table)
-    with pytest.raises(ValidationError, match=r"is another table now: its .*; no file was deleted"):
+    with pytest.raises(ValidationError, match=r"is now a different table: its .*; no file was deleted"):
         lake.run("remove_orphan_files", now=lambda: later(9))
     assert before <= {info.location for info in catalog.io.list_prefix(lake.table.location)}
 
@@ -255,7 +255,7 @@ def test_groups_that_met_a_conflict_are_not_planned_again_on_the_copy(monkeypatc
 
     monkeypatch.setattr(data_file_groups._DataFileStrategy, "plan_again", exchanged)
     removed = Once(lambda: commit(catalog, lake.table, DeleteFiles(paths=(lake.tasks()[0].file_path,))))
-    with pytest.raises(ValidationError, match="is another table now"):
+    with pytest.raises(ValidationError, match="is now a different table"):
         lake.run("rewrite_data_files", runner=Meddling(removed))
     assert catalog.load_table(IDENTIFIER).metadata_location == before.metadata_location
 

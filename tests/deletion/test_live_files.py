@@ -192,7 +192,7 @@ def test_two_tables_that_swapped_names_after_a_crash_keep_their_files_when_it_is
     commit(catalog, t, ALL)
     for old, new in ((IDENTIFIER, ("ns", "x")), (("ns", "u"), IDENTIFIER), (("ns", "x"), ("ns", "u"))):
         catalog.rename_table(old, new)
-    with pytest.raises(ValidationError, match="is another table now"):
+    with pytest.raises(ValidationError, match="is now a different table"):
         resume_expiry(catalog, t)
     assert missing(catalog.load_table(("ns", "u"))) == []
     assert u.metadata.table_uuid == catalog.load_table(IDENTIFIER).metadata.table_uuid

@@ -251,5 +251,5 @@ def test_an_error_between_two_batches_keeps_the_rest_and_reports_what_is_deleted
     monkeypatch.setattr(notes.DeletionNote, "renew", down)
     done = delete_unreferenced(lake.table, lambda: lake.table, [f"{folder}/{n}.parquet" for n in range(3)])
     assert done.deleted == (f"{folder}/0.parquet",)
-    assert all("could not be told: Injected: down" in k.reason for k in done.kept)
+    assert all("it could not be checked whether it is still unreferenced: Injected: down" in k.reason for k in done.kept)
     assert list(lake.table.io.list_prefix(f"{lake.table.location}/metadata/{DELETIONS}")) == []

@@ -159,7 +159,7 @@ def test_files_of_lane_local_are_what_is_recorded_of_them(tmp_path: Path) -> Non
                 draw.note(job)
         except (DataError, UnsupportedError) as e:
             # Beside values outside a type: a required value inside a null struct, which a footer cannot tell from a missing one.
-            assert "lies outside" in str(e) or "holds nulls, or does not tell" in str(e)  # noqa: PT017
+            assert "lies outside" in str(e) or "holds nulls, or its statistics do not say" in str(e)  # noqa: PT017
             draw.note("refused")
             return
         table = catalog.load_table(("db", "t"))

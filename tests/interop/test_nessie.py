@@ -203,5 +203,5 @@ def test_what_is_no_table_of_iceberg_is_ignored_and_namespaces_are_the_same(lake
     assert lake.catalog.namespace_properties(("made",))["team"] == "java"
     assert "us" in str(lake.java.rows(f"DESCRIBE NAMESPACE EXTENDED {name}.ns").to_pylist())
     lake.catalog.drop_table(("ns", "t"))
-    with pytest.raises(BadInputError, match="holds views"):
+    with pytest.raises(BadInputError, match="holds a view"):
         lake.catalog.drop_namespace(("ns",))

@@ -1,4 +1,4 @@
-"""Iceberg Java in Spark and this package on one REST server: each reads what the other commits, and goes on with it."""
+"""Iceberg Java in Spark and this package on one REST server: each reads what the other commits, and commits on top of it."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_a_file_another_table_refers_to_is_its_own() -> None:
     lines += [recorded_line("file:/wh/t/theirs", location_identity, "ns.u"), recorded_line("/wh/t/gone", location_identity, "ns.u")]
     assert list(owned_elsewhere(sorted(lines), IO)) == [
         Orphan(infos[0]),
-        Skipped("/wh/t/theirs", "it lies with the files of table ns.u"),
+        Skipped("/wh/t/theirs", "it is stored with the files of table ns.u"),
     ]
 
 

@@ -51,7 +51,7 @@ def test_partitions_are_never_mixed() -> None:
         ([64], "are within"),
         ([10], "only candidate of its partition"),
         ([10, 10, 10], "fewer than min-input-files 5"),
-        ([47, 47], "would come out the same: 2 files in, 2 of"),
+        ([47, 47], "rewriting it changes nothing: 2 files in, 2 of"),
     ],
 )
 def test_files_that_are_left_alone_have_a_reason(sizes: list[int], reason: str) -> None:

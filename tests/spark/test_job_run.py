@@ -106,7 +106,7 @@ def test_an_append_whose_lease_ran_out_and_whose_files_were_deleted_is_refused(
     monkeypatch.setattr(context, "LEASE_MS", 1_000)
     monkeypatch.setattr(staged_files, "commit_staged", late)
     monkeypatch.setattr(held_lease.HeldLease, "_renew_until_ended", lambda self: None)
-    with pytest.raises(ValidationError, match=r"lease of run run-\S+ ran out before its commit"):
+    with pytest.raises(ValidationError, match=r"lease of run run-\S+ expired before its commit"):
         place.append("t", pa.table({"id": [1]}))
     assert place.table("t").metadata_location == before
     monkeypatch.undo()

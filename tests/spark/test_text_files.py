@@ -208,7 +208,7 @@ def test_values_that_lie_too_deep_are_a_bad_record(place: Place, job: str) -> No
     place.create("t", FLAT)
     line = b'{"id": 1, "v": ' + b"[" * 400 + b"]" * 400 + b"}"
     source = Source(format="json", paths=[str(files(place, {"a.json": line}))])
-    with pytest.raises(DataError, match="values lie too deep in each other"):
+    with pytest.raises(DataError, match="values are nested too deeply"):
         place.run(job, "t", source=source, options={"upsert-keys": "id"} if job == "upsert" else {})
 
 

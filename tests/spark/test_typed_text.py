@@ -57,7 +57,7 @@ WHY = {
     "a type": "column 'id': 'x' is not a valid long",
     "columns": "has 4 fields, not 3",
     "two values": "is not JSON: Extra data at character 29",
-    "a name twice": "name 'v' is there twice in one object",
+    "a name twice": "name 'v' occurs twice in one object",
     "digits": r"column 'd': '1\.234567' is not a valid decimal\(30, 5\)",
 }
 

@@ -209,10 +209,10 @@ REFUSED: dict[str, tuple[Step, str]] = {
     "rename to nothing": (lambda s: s.rename_column("id", ""), "is empty"),
     "rename to a taken name": (lambda s: s.rename_column("id", "day").apply(), "two fields named 'day'"),
     "change what is dropped": (lambda s: s.drop_column("id").rename_column("id", "x"), "drops it"),
-    "narrow": (lambda s: s.update_type("price", decimal(5, 2)), "no promotion"),
-    "change scale": (lambda s: s.update_type("price", decimal(18, 3)), "no promotion"),
-    "fold into a struct": (lambda s: s.update_type("id", POINT), "no promotion"),
-    "flatten a struct": (lambda s: s.update_type("point", INT), "no promotion"),
+    "narrow": (lambda s: s.update_type("price", decimal(5, 2)), "not a promotion"),
+    "change scale": (lambda s: s.update_type("price", decimal(18, 3)), "not a promotion"),
+    "fold into a struct": (lambda s: s.update_type("id", POINT), "not a promotion"),
+    "flatten a struct": (lambda s: s.update_type("point", INT), "not a promotion"),
     "require": (lambda s: s.require_column("price"), "may hold null"),
     "free a map key": (lambda s: s.make_optional("prices.key"), "always required"),
     "take a required column's default": (lambda s: s.update_default("id", None), "to null"),
@@ -412,9 +412,9 @@ def test_union_by_name_takes_what_is_new_wider_or_optional() -> None:
 
 def test_union_by_name_refuses_an_unrelated_type() -> None:
     """SCHEMA-06"""
-    with pytest.raises(SchemaError, match="no promotion"):
+    with pytest.raises(SchemaError, match="not a promotion"):
         evolve().union_by_name(Schema.of(NestedField(1, "id", STRING)))
-    with pytest.raises(SchemaError, match="no promotion"):
+    with pytest.raises(SchemaError, match="not a promotion"):
         evolve().union_by_name(Schema.of(NestedField(1, "point", INT)))
 
 

@@ -111,7 +111,7 @@ def test_a_table_that_is_made_again_under_its_name_is_another_one(has_uuid: bool
     assert not same_table(table, now)
     with pytest.raises(ValidationError, match="is not the one this work was planned on"):
         append(catalog, table, "x")
-    with pytest.raises(ValidationError, match="is another table now"):
+    with pytest.raises(ValidationError, match="is now a different table"):
         check_same_table(table, now)
 
 

@@ -92,4 +92,4 @@ def test_a_length_that_can_not_be_told_is_a_finding(place: RowsPlace, monkeypatc
     monkeypatch.setattr(type(table.io), "length", length)
     found = [f for f in IntegrityCheck(table).findings() if f.rule in ("manifest-length", "file-length")]
     assert len(found) == 5
-    assert {f.detail for f in found} == {"its length cannot be told: cannot be read: Permission denied"}
+    assert {f.detail for f in found} == {"its length is not known: cannot be read: Permission denied"}

@@ -77,7 +77,7 @@ def certified(group: FileGroup, results: Sequence[GroupResult], plain_columns: C
         figures.nulls_in.update(result.null_counts_in)
         figures.nulls_out.update(result.null_counts_out)
     added = tuple(data_file_from_dict(found) for result in results for found in result.added)
-    _compare(group, "rows recorded less rows deleted", group.input_rows - figures.deleted, "rows read", figures.rows_in)
+    _compare(group, "recorded rows minus deleted rows", group.input_rows - figures.deleted, "rows read", figures.rows_in)
     _compare(group, "rows read", figures.rows_in, "rows written", figures.rows_out)
     _compare(group, "rows written", figures.rows_out, "rows of the new files", sum(file.record_count for file in added))
     if figures.in_order or any(file.sort_order_id for file in added):

@@ -219,7 +219,7 @@ class GroupCommits(Generic[F]):
         self._record.failed(failed)
         if isinstance(failed.error, VerificationError):
             raise failed.error
-        self._errors.append(consequence_of(failed, "its files are as they were"))
+        self._errors.append(consequence_of(failed, "its files were not changed"))
 
     def _abandon(self, plan: GroupPlan[F], done: Sequence[FinishedGroup], error: BaseException) -> None:
         """No more groups will be committed, and workers may have left files: those of the run are deleted."""

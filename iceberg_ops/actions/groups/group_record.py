@@ -77,7 +77,7 @@ class GroupRecord:
             planned = self._outcome.groups[group.group_id]
             if planned.status in SETTLED:
                 continue
-            reason = f"{planned.reason}; {rows} rows deleted meanwhile are deleted in the new files" if rows else planned.reason
+            reason = f"{planned.reason}; {rows} concurrently deleted rows are deleted in the new files" if rows else planned.reason
             said = _of_finished(planned, group, "carried-over" if rows else "committed", reason)
             self._outcome.groups[group.group_id] = replace(said, carried_over_rows=rows)
 

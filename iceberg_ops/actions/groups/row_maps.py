@@ -45,7 +45,7 @@ class RowMaps:
             if any(self._identity(path) in wanted for path in inputs):
                 if several := next((path for path in inputs if entries[self._identity(path)] > 1), None):
                     raise ValidationError(
-                        f"deletes that came meanwhile cannot be carried over: {several} is live several times", file_paths=inputs
+                        f"concurrent deletes cannot be carried over: {several} is live several times", file_paths=inputs
                     )
                 maps.append(self._map(result))
         return maps
@@ -66,5 +66,5 @@ class RowMaps:
                 )
             except (IcebergOpsError, OSError) as e:
                 inputs = self._inputs_of(result.group_id)
-                raise ValidationError(f"deletes that came meanwhile cannot be carried over: {e}", file_paths=inputs) from e
+                raise ValidationError(f"concurrent deletes cannot be carried over: {e}", file_paths=inputs) from e
         return self._made[result.group_id]

@@ -177,8 +177,8 @@ def file_errors(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as e:
         raise RetryableError(
-            f"source {path}: {e.filename} went away while it was read, so nothing was committed: run the job again when the files "
-            "are complete"
+            f"source {path}: {e.filename} was deleted while it was read, so nothing was committed: run the job again when the "
+            "files are complete"
         ) from e
     except OSError as e:
         kind = CatalogUnavailableError if e.errno in PASSING else DataError

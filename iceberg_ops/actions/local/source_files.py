@@ -115,7 +115,7 @@ def source_table(run: Run, source: Source) -> Table:
     name = source.table or ""
     if name == run.job.table and source.catalog in (None, run.job.catalog) and _reads_base(run.table, run.job.branch, source):
         raise OptionError(
-            f"source {name} is the target itself: its rows are there already; a query (format sql) may read it as the view target"
+            f"source {name} is the target table, which already has these rows; a query (format sql) may read it as the view target"
         )
     catalog = load_catalog(source.catalog or run.job.catalog)
     other = run.outcome.reads.load(lambda: catalog.load_table(TableName.parse(name).identifier))
@@ -127,7 +127,9 @@ def check_is_another(table: Table, branch: str, other: Table, source: Source) ->
     """Raise OptionError if the source ``other``, loaded after ``table``, is the written ``branch`` itself under another name or
     catalog. Other branches, snapshots, and an earlier state that is registered elsewhere are valid sources."""
     if _reads_base(table, branch, source) and logged(other, table.metadata_location, table.metadata.last_updated_ms):
-        raise OptionError(f"source {other.name} is the target itself, {table.name}, by another name: its rows are there already")
+        raise OptionError(
+            f"source {other.name} is the target itself, {table.name}, by another name: the table already has these rows"
+        )
 
 
 def _reads_base(table: Table, branch: str, source: Source) -> bool:

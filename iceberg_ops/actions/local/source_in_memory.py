@@ -141,7 +141,7 @@ def _check_names(source: str, names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise SchemaError(f"source column {name!r} is there twice: {source}")
+            raise SchemaError(f"source column {name!r} occurs twice: {source}")
         seen.add(name.lower())
 
 

@@ -172,7 +172,7 @@ def _read(stream: BinaryIO, size: int, location: str) -> bytes:
                 parts.append(part)
                 missing -= len(part)
     except (EOFError, zlib.error) as e:
-        raise DataError(f"source {location} is not what its name says: {e}") from None
+        raise DataError(f"source {location} has content that does not match its file name: {e}") from None
     return b"".join(parts)
 
 
@@ -300,8 +300,8 @@ def _refusal(batch: pa.RecordBatch, check: Check) -> str | None:
 def _check_has_text(name: str, type_: IcebergType, form: str) -> None:
     if (part := _without_text(type_)) is not None:
         raise UnsupportedError(
-            f"not supported: column {name!r} of type {part} in a source of format {form}, which has no values of it: give the rows "
-            "by Parquet or another table"
+            f"not supported: column {name!r} of type {part} in a source of format {form}, which has no values of this type: use "
+            "Parquet files or another table as the source"
         )
 
 

@@ -115,5 +115,9 @@ def _is_not_remembered(run: Run) -> bool:
         now = run.catalog.load_table(run.table.identifier[1:])
         return same_table(run.table, now) and find_run(now, done) is None
     except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the quarantine stays; the job's own error is the one to see
-        log.warning("the quarantine of an unfinished run on %s stays: its commit could not be looked up: %s", run.table.name, e)
+        log.warning(
+            "the quarantine files of an unfinished run on %s are kept, because its commit could not be looked up: %s",
+            run.table.name,
+            e,
+        )
         return False

@@ -87,12 +87,13 @@ def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -
             if not f.transform.is_void and not set(f.source_ids) <= set(field_ids):
                 name = metadata.schema.names_by_id.get(f.source_id, str(f.source_id))
                 raise OptionError(
-                    f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, "
-                    "which is not a key: an older row of the key may lie in a partition that its delete does not reach"
+                    f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, which "
+                    "is not a key: an older row of the key may be in a partition that its delete does not reach"
                 )
     if (moved := unreached_keys(table, manifests, specs)) is not None:
         raise UnsupportedError(
             f"not supported: upsert into {table.name}, because {why_unreached(table, moved)}, and partition field "
-            f"{moved.field.name!r} ({moved.field.transform}) puts older rows of a key where its delete does not reach: use a merge"
+            f"{moved.field.name!r} ({moved.field.transform}) can put older rows of a key into a partition that its delete does "
+            "not reach: use a merge"
         )
     return KeyPlan(field_ids, tuple(s.spec_id for s in specs))

@@ -80,7 +80,7 @@ def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
                 return
         other = _what_else_is_there(io, target, leads)
     if other is not None:
-        raise OptionError(f"report {place}: it would take the place of {other}: name another file; nothing was done")
+        raise OptionError(f"report {place}: it would replace {other}: name another file; nothing was done")
     _check_is_foreign(job, target, catalog)
     if leads is not None and not leads.is_stream:
         with _unwritable_is_refused(place):
@@ -133,7 +133,7 @@ def _check_is_foreign(job: JobSpec, place: str, catalog: Catalog | None) -> None
         catalog = load_catalog(job.catalog) if catalog is None else catalog
         table = catalog.load_table(job.identifier)
     except Exception as e:  # noqa: BLE001 - the job meets the same error, and that is the one to report
-        log.debug("report %s: whether it lies in a folder of %s is not known: %s", place, job.table, e)
+        log.debug("report %s: it is not known whether it is in a folder of %s: %s", place, job.table, e)
         return
     check_outside(table, place, f"report {job.report}")
 
@@ -165,7 +165,7 @@ def _write(job: JobSpec, place: str, data: bytes) -> None:
             out.write(data)
         return
     if (other := _what_else_is_there(io, target, leads)) is not None:  # created while the job worked
-        raise OptionError(f"it would take the place of {other}")
+        raise OptionError(f"it would replace {other}")
     if leads is None:
         io.write(target, data, overwrite=True)
         return

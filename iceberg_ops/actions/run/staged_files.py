@@ -39,12 +39,12 @@ def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | 
 def delete_leftovers(run: Run, committed: Collection[str] = (), *, after: BaseException | None = None) -> list[str]:
     """Delete every uncommitted file of the run, also of dead workers: files below the data location with its operation id in their
     name, except those known to be ``committed``. Used only after a worker failed, because it lists the whole location. Returns the
-    files that stay. If the location cannot be listed, the files are left to the orphan job, and the error that ended the work is
-    the one that is raised."""
+    files that stay. If the location cannot be listed, the files are left for remove_orphan_files, and the error that ended the work
+    is the one that is raised."""
     try:
         listed = [info.location for info in run.table.io.list_prefix(data_folder(run.table.metadata))]
     except (IcebergOpsError, OSError) as e:
-        log.warning("files of run %s on %s are left to the orphan job: %s", run.operation_id, run.table.name, e)
+        log.warning("files of run %s on %s are left for remove_orphan_files: %s", run.operation_id, run.table.name, e)
         return []
     left = [f for f in listed if run.operation_id in f.rsplit("/", 1)[-1] and f not in committed]
     return delete_staged(run, left, after=after)

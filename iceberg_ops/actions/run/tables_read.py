@@ -54,6 +54,6 @@ def has_lost_snapshots(reload: Reload, table: Table) -> bool:
     try:
         now = reload()
     except (IcebergOpsError, OSError) as e:
-        log.warning("whether snapshots of %s have expired is not known: %s", table.name, e)
+        log.warning("it is not known whether snapshots of %s have expired: %s", table.name, e)
         return False
     return same_table(table, now) and not table.metadata.snapshots_by_id.keys() <= now.metadata.snapshots_by_id.keys()

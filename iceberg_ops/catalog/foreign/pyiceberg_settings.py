@@ -142,7 +142,7 @@ def _kind(properties: dict[str, str], notes: list[str]) -> str:
     uri = properties.get("uri", "")
     found = next((kind for begun, kind in _TYPE_OF_URI.items() if uri.startswith(begun)), None)
     if found is None:
-        raise Unusable("neither type nor the beginning of its uri says what it is")
+        raise Unusable("neither type nor the scheme of its uri says what kind of catalog it is")
     return found
 
 

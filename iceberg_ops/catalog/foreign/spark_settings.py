@@ -126,5 +126,5 @@ def _of_hadoop(given: Mapping[str, str], settings: Mapping[str, str], notes: lis
 def _metastore(settings: Mapping[str, str]) -> str:
     found = next((value for key in _METASTORES if (value := settings.get(key))), None)
     if found is None:
-        raise Unusable("it names no uri of its Hive Metastore, and hive-site.xml is not read: set its property uri")
+        raise Unusable("it has no uri of its Hive Metastore, and hive-site.xml is not read: set its property uri")
     return found

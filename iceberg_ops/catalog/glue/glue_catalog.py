@@ -137,8 +137,8 @@ class GlueCatalog(OneLevelCatalog):
         """Replace the record if it still has the version that was read; whether it had."""
         if not record.get("VersionId"):
             raise RefusedError(
-                f"catalog {self.name}: Glue gives no version of table {'.'.join(identifier)}, so commits could overwrite each "
-                f"other; nothing was changed"
+                f"catalog {self.name}: Glue returns no version of table {'.'.join(identifier)}, so commits could overwrite each "
+                "other; nothing was changed"
             )
         try:
             self._glue.change(
@@ -225,8 +225,8 @@ class GlueCatalog(OneLevelCatalog):
             done = super()._renamed(old, new, location)
             if done and not attempt.is_retired and self._current_location(old) == location:
                 raise unknown_outcome(
-                    f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer, and both names have the table now: drop one "
-                    f"of them without purge",
+                    f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer, and the table now has both names: drop one "
+                    "of them without purge",
                     None,
                 )
             return done
@@ -270,10 +270,10 @@ class GlueCatalog(OneLevelCatalog):
             if not attempt.made(record := self._record(new)):
                 return
             if attempt.in_doubt or record is None or location_in(record) != expected:
-                raise CatalogUnavailableError("the outcome of the rename is in doubt, or the table has changed under its new name")
+                raise CatalogUnavailableError("the outcome of the rename is unknown, or the table has changed under its new name")
             self._delete(new)
         except IcebergOpsError as e:
-            raise CatalogUnavailableError(f"table {name}: the record of a rename could not be taken back: {e}") from e
+            raise CatalogUnavailableError(f"table {name}: the record of a rename could not be reverted: {e}") from e
 
     # namespaces
 

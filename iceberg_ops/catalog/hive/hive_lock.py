@@ -52,7 +52,7 @@ class HiveLock:
         try:
             self.metastore.call(lambda client: client.heartbeat(HeartbeatRequest(lockid=self.lock_id)))
         except NoSuchLock as e:
-            raise NotAppliedError(f"table {self.table}: the metastore took the lock {self.lock_id} away") from e
+            raise NotAppliedError(f"table {self.table}: the metastore removed lock {self.lock_id}") from e
         except CatalogUnavailableError as e:
             raise NotAppliedError(str(e)) from e
 
@@ -81,7 +81,7 @@ def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[floa
         if is_known or not lock.in_doubt:
             _give_back(metastore, lock.lock_id)
         else:
-            log.warning("table %s: lock %s is kept until the metastore lets it run out", lock.table, lock.lock_id)
+            log.warning("table %s: lock %s remains until the metastore expires it", lock.table, lock.lock_id)
         raise
     _give_back(metastore, lock.lock_id)
 
@@ -106,7 +106,7 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
             pause = min(pause * 1.5, _LONGEST_PAUSE_S)
             state = metastore.call(lambda client: client.check_lock(CheckLockRequest(lockid=lock_id))).state
     except NoSuchLock as e:
-        raise NotAppliedError(f"table {database}.{name}: the metastore took the lock {lock_id} away while it was waited for") from e
+        raise NotAppliedError(f"table {database}.{name}: the metastore removed lock {lock_id} while the job waited for it") from e
     except BaseException as e:
         _give_back(metastore, lock_id)
         if isinstance(e, CatalogUnavailableError):
@@ -117,7 +117,7 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
     _give_back(metastore, lock_id)
     raise NotAppliedError(
         f"table {database}.{name}: its lock in the Hive Metastore was not acquired within {WAIT_S:.0f} s, because another writer "
-        f"holds it, or died with it (SHOW LOCKS in Hive lists locks; the metastore removes those without a heartbeat)"
+        "holds it, or died while it held it (SHOW LOCKS in Hive lists locks; the metastore removes those without a heartbeat)"
     )
 
 
@@ -131,7 +131,7 @@ def _give_back(metastore: Metastore, lock_id: int) -> None:
             return
         except Exception as e:  # noqa: BLE001 - see above
             if is_last:
-                log.warning("lock %s stays until the metastore lets it run out: %s", lock_id, e)
+                log.warning("lock %s remains until the metastore expires it: %s", lock_id, e)
         else:
             return
 
@@ -141,7 +141,7 @@ def _give_back_if_there(metastore: Metastore, database: str, name: str, agent: s
     try:
         shown = metastore.call(lambda client: client.show_locks(ShowLocksRequest(dbname=database, tablename=name)))
     except Exception as e:  # noqa: BLE001 - it runs out by itself
-        log.warning("table %s.%s: a lock may stay until the metastore lets it run out: %s", database, name, e)
+        log.warning("table %s.%s: a lock may remain until the metastore expires it: %s", database, name, e)
         return
     for lock in shown.locks or ():
         if lock.agentInfo == agent:

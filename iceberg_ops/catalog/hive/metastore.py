@@ -110,7 +110,7 @@ class Metastore:
             if not isinstance(e, TApplicationException):
                 raise CatalogUnavailableError(f"catalog {self.catalog}: {_text(e)}") from None
             if e.type == TApplicationException.UNKNOWN_METHOD:
-                raise RefusedError(f"catalog {self.catalog}: its Hive Metastore does not know a call: {_text(e)}") from None
+                raise RefusedError(f"catalog {self.catalog}: its Hive Metastore does not support a call: {_text(e)}") from None
             raise FailedError(f"catalog {self.catalog}: {_text(e)}") from None
         except OSError as e:
             connection.close()
@@ -136,7 +136,7 @@ class Metastore:
                 return _Connection.to(host, port, self.timeout_ms, self.ugi)
             except (TException, OSError) as e:
                 errors.append(f"{host}:{port}: {_text(e)}")
-        raise NotAppliedError(f"catalog {self.catalog}: no Hive Metastore is reached ({'; '.join(errors)})")
+        raise NotAppliedError(f"catalog {self.catalog}: no connection to its Hive Metastore ({'; '.join(errors)})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ class NessieCatalog(RecordingCatalog):
                 if new in places or expected in places:
                     return new in places
         except IcebergOpsError as e:
-            log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), new, e)
+            log.warning("table %s: cannot check whether it was at %s: %s", ".".join(identifier), new, e)
         return None
 
     def _committed(

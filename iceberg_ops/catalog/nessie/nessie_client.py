@@ -257,9 +257,9 @@ class Nessie:
                 if since.hash in (meta["hash"], *(meta.get("parentCommitHashes") or ())[:1]):
                     return False
         except IcebergOpsError as e:
-            raise CatalogUnavailableError(f"whether a refused commit has happened cannot be told: {e}") from e
+            raise CatalogUnavailableError(f"cannot check whether a refused commit succeeded: {e}") from e
         raise CatalogUnavailableError(
-            f"catalog {self._catalog}: branch {since.name} was set back while a commit to it was under way"
+            f"catalog {self._catalog}: branch {since.name} was moved back while a commit to it was in progress"
         )
 
     def placed(self, reference: Reference) -> Iterator[frozenset[str]]:

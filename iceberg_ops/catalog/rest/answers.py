@@ -136,15 +136,15 @@ def refusal(catalog: str, what: str, answer: Answer, missing: IcebergOpsError | 
         case 400 | 422:
             return BadInputError(said)
         case 401 | 419:
-            return TerminalError(f"{said}: the server does not take what proves who asks (token, credential, keys, header.*)")
+            return TerminalError(f"{said}: the server rejects the client's credentials (token, credential, keys, header.*)")
         case 403:
-            return TerminalError(f"{said}: the server does not allow it to whom it takes this client for")
+            return TerminalError(f"{said}: the server does not permit this to the client's identity")
         case 405 | 406 | 501:
             return UnsupportedError(f"not supported by the server: {said}")
         case status if status >= 500:
             return CatalogUnavailableError(said)
         case status if 300 <= status < 400:
-            return TerminalError(f"{said}: redirects are not followed; set the property uri to where the catalog is")
+            return TerminalError(f"{said}: redirects are not followed; set the property uri to the catalog's own address")
     return TerminalError(said)
 
 

@@ -70,7 +70,7 @@ class RestNamespaces:
             if not token:
                 return
             if token in seen:
-                raise CorruptTableError(f"catalog {self._catalog}: {what}: the server gives a page token for the second time")
+                raise CorruptTableError(f"catalog {self._catalog}: {what}: the server returned the same page token twice")
             seen.add(token)
             paging = {**paging, "pageToken": token}
 
@@ -143,7 +143,7 @@ class RestNamespaces:
                 if happened():
                     return
             except IcebergOpsError as look:
-                log.warning("catalog %s: whether %s happened cannot be told: %s", self._catalog, what, look)
+                log.warning("catalog %s: cannot check whether %s happened: %s", self._catalog, what, look)
             raise unknown(e) from e
 
     def _check_name(self, namespace: Sequence[str]) -> None:

@@ -193,7 +193,7 @@ class RestCatalog:
     ) -> Table:
         what = f"creating table {shown(identifier)}"
         body = self._creation(identifier, schema, spec, sort_order, location, properties)
-        with unknown_once_tried(what) as tried, unknown_without_answer(what, f"it happened if catalog {self._name} has it"):
+        with unknown_once_tried(what) as tried, unknown_without_answer(what, f"it succeeded if catalog {self._name} has it"):
             tried(f"{shown(identifier)} in catalog {self._name}")
             return self._done(identifier, self._asked_to_create(identifier, body, what), what)
 
@@ -312,7 +312,7 @@ class RestCatalog:
                     answer = self._changes.made("POST", address, body, what, conflict, missing)
                     found = self._done(identifier, answer, what, current.io)
                     if is_done(found) is False:
-                        raise NoAnswerError(f"catalog {self._name} says that {what} was done, and its answer does not show it")
+                        raise NoAnswerError(f"catalog {self._name} says that {what} was done, but its answer does not show it")
                     return found
                 except NoAnswerError as e:
                     doubt = doubt or e
@@ -324,8 +324,8 @@ class RestCatalog:
                 if is_done(found := self.load_table(identifier)):
                     return found
             except IcebergOpsError as e:
-                log.warning("whether %s happened cannot be told: %s", what, e)
-            raise CommitStateUnknownError(f"{what} got no answer: {doubt}; it happened if {shown_by} is in the table") from doubt
+                log.warning("cannot check whether %s happened: %s", what, e)
+            raise CommitStateUnknownError(f"{what} got no answer: {doubt}; it succeeded if {shown_by} is in the table") from doubt
 
     # names
 
@@ -345,7 +345,7 @@ class RestCatalog:
             read_metadata(self.io, metadata_location)  # A drop that has just ended has deleted it, last of all.
             with unknown_once_tried(what) as tried:
                 tried(metadata_location)
-                with unknown_without_answer(what, f"it happened if catalog {self._name} has {metadata_location}"):
+                with unknown_without_answer(what, f"it succeeded if catalog {self._name} has {metadata_location}"):
                     address, missing = self._addresses.register(identifier[:-1]), self._no_namespace(identifier)
                     answer = self._changes.made("POST", address, body, what, partial(self._taken_name, identifier), missing)
                     return self._done(identifier, answer, what)
@@ -359,7 +359,7 @@ class RestCatalog:
         shown_by = f"the table of metadata {before.metadata_location} is at the new name"
 
         def unknown(e: BaseException) -> CommitStateUnknownError:
-            return unknown_outcome(f"{what} got no answer: {reason(e)}; it happened if {shown_by}", e)
+            return unknown_outcome(f"{what} got no answer: {reason(e)}; it succeeded if {shown_by}", e)
 
         with unknown_if_it_fails(unknown):
             try:
@@ -375,7 +375,7 @@ class RestCatalog:
         try:
             return same_table(before, self.load_table(new))
         except IcebergOpsError as e:
-            log.warning("whether table %s was renamed cannot be told: %s", before.name, e)
+            log.warning("cannot check whether table %s was renamed: %s", before.name, e)
             return False
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
@@ -402,8 +402,8 @@ class RestCatalog:
 
         def unknown(e: BaseException) -> CommitStateUnknownError:
             return unknown_outcome(
-                f"{what} got no answer: {reason(e)}; it happened if catalog {self._name} has no such table now. No file was "
-                f"deleted: to drop the table with its files then, register its metadata file under the name again and drop it",
+                f"{what} got no answer: {reason(e)}; it succeeded if catalog {self._name} has no such table now. No file was "
+                "deleted: to drop the table with its files then, register its metadata file under the name again and drop it",
                 e,
             )
 
@@ -424,7 +424,7 @@ class RestCatalog:
         except NoSuchTableError:
             return False
         except IcebergOpsError as e:
-            log.warning("whether table %s was dropped cannot be told: %s", shown(identifier), e)
+            log.warning("cannot check whether table %s was dropped: %s", shown(identifier), e)
         return True
 
     # namespaces

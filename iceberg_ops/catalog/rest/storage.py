@@ -131,7 +131,7 @@ class LentAgain:
                 ends = expires_at_ms(self._current)
                 if ends is None or at >= ends:
                     raise
-                log.warning("credentials of the catalog were not renewed, and serve until they expire: %s", e)
+                log.warning("credentials of the catalog were not renewed, and are used until they expire: %s", e)
                 self._renewed_from = at + _ASKED_AGAIN_MS
             return self._current
 

@@ -326,7 +326,7 @@ class _Loop:
         return not (mine and is_under_another_name(self.catalog, table, has_mine))
 
     def _clean(self, *, keep: Iterable[str], after: BaseException | None = None) -> None:
-        """Delete the written files that are not kept; files that the gate keeps are left to the orphan job."""
+        """Delete the written files that are not kept; files that the gate keeps are left for remove_orphan_files."""
         if self.prepared is None:
             return
         kept = frozenset(keep)

@@ -108,7 +108,7 @@ class SnapshotDraft:
     def forbid_removed_branch(self, table: Table, branch: str) -> None:
         """Prevents bringing back a branch that was removed after the caller had seen it. Raises ValidationError."""
         if branch in self._refs and table.metadata.ref(branch) is None:
-            raise ValidationError(f"Cannot commit to branch {branch} of table {table.name}: it was removed meanwhile")
+            raise ValidationError(f"Cannot commit to branch {branch} of table {table.name}: it was removed concurrently")
 
     def _specs(self, table: Table, spec_ids: Iterable[int]) -> tuple[PartitionSpec | None, ...]:
         """The partition specs of files to commit. Prevents reading partition values as those of other columns, if a spec was
@@ -117,8 +117,8 @@ class SnapshotDraft:
         for spec_id, spec in found.items():
             if spec != self._callers_specs.get(spec_id, spec):
                 raise ValidationError(
-                    f"Cannot commit files of partition spec {spec_id} to table {table.name}: the spec was removed meanwhile; write "
-                    f"the files again, in a spec that the table has"
+                    f"Cannot commit files of partition spec {spec_id} to table {table.name}: the spec was removed concurrently; "
+                    "write the files again, in a spec that the table has"
                 )
             _forbid_unknown_transforms(table, spec_id)
         return tuple(found.values())

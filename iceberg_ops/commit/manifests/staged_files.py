@@ -1,7 +1,7 @@
 """Commits files that were written for the commit, and leaves none of them behind if the commit is known not to have happened.
 
 The gate (``iceberg_ops.deletion``) deletes them: only if the table does not refer to them, and never after an unknown outcome.
-Files that stay are left to the orphan job."""
+Files that stay are left for remove_orphan_files."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def commit_carrying_over(
             operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
         except UnsupportedError as e:
             hit = tuple(sorted(deletes.hit))
-            raise ValidationError(f"deletes that came meanwhile cannot be carried over: {e}", file_paths=hit) from e
+            raise ValidationError(f"concurrent deletes cannot be carried over: {e}", file_paths=hit) from e
     raise AssertionError("unreachable")
 
 

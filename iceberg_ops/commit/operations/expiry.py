@@ -118,7 +118,9 @@ def _incomplete_once_expired(before: Table, committed: Committed) -> Iterator[No
     if committed.already_committed or committed.table is before:
         yield
         return
-    done = f"snapshots of table {before.name} have expired, but not all of their files are deleted; the next expiry goes on"
+    done = (
+        f"snapshots of table {before.name} have expired, but not all of their files are deleted; the next expiry deletes the rest"
+    )
     with incomplete_if_interrupted(done):
         try:
             yield
@@ -203,8 +205,8 @@ def resume_expiry(
             gone, statistics = _gone(after, note)
             files = unreached_files(after, gone, statistics) if gone else None
         except CorruptTableError as e:
-            log.warning("%s: files of snapshots that expired earlier stay, because something is damaged: %s", table.name, e)
-            kept.append(KeptFile(location, f"the expiry that it notes cannot be finished: {e}"))
+            log.warning("%s: files of snapshots that expired earlier are kept, because something is damaged: %s", table.name, e)
+            kept.append(KeptFile(location, f"the expiry that it records cannot be finished: {e}"))
             continue
         if files is not None:
             deletion = _delete(after, partial(catalog.load_table, table.identifier[1:]), files, "all", delete)

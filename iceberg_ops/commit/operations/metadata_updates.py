@@ -223,7 +223,7 @@ def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> No
         if field is not None:
             raise ValidationError(
                 f"table {table.name}: column {new.name!r} cannot be changed from {old.type} to {new.type}: the values of "
-                f"partition field {field.name!r} ({field.transform}), made since this was worked out, would change"
+                f"partition field {field.name!r} ({field.transform}), added since this change was planned, would change"
             )
 
 
@@ -235,7 +235,7 @@ def no_columns_named_like_partition_fields(table: Table, base: TableMetadata, sc
     for clash in new_clashes(schema, metadata.partition_specs, known):
         raise ValidationError(
             f"table {table.name}: no column can be called {clash.name!r}: a partition field of this name and another source "
-            f"column was made since this was worked out"
+            "column was added since this change was planned"
         )
 
 
@@ -244,8 +244,8 @@ def no_partition_fields_named_like_columns(table: Table, base: TableMetadata, sp
     metadata = table.metadata
     for clash in new_clashes(metadata.schema, (spec,), name_clashes(base.schema, (spec,))):
         raise ValidationError(
-            f"table {table.name}: no partition field can be called {clash.name!r}: a column of this name was made since this "
-            f"was worked out"
+            f"table {table.name}: no partition field can be called {clash.name!r}: a column of this name was added since this "
+            "change was planned"
         )
 
 
@@ -271,4 +271,4 @@ def _promoted(before: Schema, after: Schema) -> list[Promotion]:
 def _unchanged(table: Table, what: str, expected: object, found: object) -> None:
     """Prevents a lost schema, spec or order: of two changes computed on the same state, one would undo the other."""
     if expected != found:
-        raise ValidationError(f"table {table.name}: {what} has changed from {expected} to {found} since this change was worked out")
+        raise ValidationError(f"table {table.name}: {what} has changed from {expected} to {found} since this change was planned")

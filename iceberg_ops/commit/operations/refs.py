@@ -262,9 +262,7 @@ def _set(
 def _forbid_removed(prepared: CallersView, table: Table, name: str) -> None:
     """Prevents creating a ref again that was removed, or renamed, after the caller had seen it."""
     if prepared.metadata.ref(name) is not None and table.metadata.ref(name) is None:
-        raise ValidationError(
-            f"ref {name} of table {table.name} was removed, or renamed, since it was looked at: nothing was changed"
-        )
+        raise ValidationError(f"ref {name} of table {table.name} was removed or renamed since it was read: nothing was changed")
 
 
 def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name: str) -> None:
@@ -273,8 +271,8 @@ def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name:
     if seen is None or seen.snapshot_id != found.snapshot_id:
         was = "was not there" if seen is None else f"was at snapshot {seen.snapshot_id}"
         raise ValidationError(
-            f"ref {name} of table {table.name} {was} when it was looked at, and is at snapshot {found.snapshot_id} now: nothing "
-            f"was changed; look again, and move it if that is still right",
+            f"ref {name} of table {table.name} {was} when it was read, and is now at snapshot {found.snapshot_id}: nothing was "
+            "changed; check it, and move it if that is still correct",
             snapshot_id=found.snapshot_id,
         )
 

@@ -409,5 +409,5 @@ def _forbid_other_work(table: Table, run: RunIdentity, work: str | None, made: s
     if run.work is not None and work is not None and run.work != work:
         raise RunKeyReusedError(
             f"run key {run.key!r} of {run.action} on table {table.name}, branch {run.branch}, was used for other work: it made "
-            f"{made}, from another source or with another change. Give this run a key of its own"
+            f"{made}, from another source or with another change. Give this run its own key"
         )

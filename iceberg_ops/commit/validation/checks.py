@@ -163,7 +163,7 @@ def no_reference_added_again(table: Table, history: History, paths: Iterable[str
     for snapshot, entry in history.added_data(ANY_OPERATION, pruning.may_hold):
         if history.identity(entry.data_file.file_path) in wanted:
             path = entry.data_file.file_path
-            message = f"Cannot commit, a data file that is deleted from by position was added again meanwhile: {path}"
+            message = f"Cannot commit, a data file that is deleted from by position was added again concurrently: {path}"
             raise conflict(message, snapshot, entry.data_file, (path,))
 
 

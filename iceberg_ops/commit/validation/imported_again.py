@@ -23,7 +23,7 @@ def no_file_added_meanwhile(table: Table, history: History, added: Sequence[Data
     for snapshot, entry in _added(table, history):
         if history.identity(entry.data_file.file_path) in wanted:
             path = entry.data_file.file_path
-            raise conflict(f"Cannot add a file that was added meanwhile: {path}", snapshot, entry.data_file, (path,))
+            raise conflict(f"Cannot add a file that was added concurrently: {path}", snapshot, entry.data_file, (path,))
 
 
 def same_heads(table: Table) -> tuple[TableRequirement, ...]:

@@ -93,5 +93,5 @@ class OrcDataFile:
     def _stripes(self, start: int, length: int | None) -> list[Stripe]:
         stripes = stripes_of(self._file.reader.serialized_file_tail(), self.location)
         if len(stripes) != self._file.nstripes or sum(s.rows for s in stripes) != self._file.nrows:
-            raise CorruptTableError(f"file {self.location}: the ORC file tail tells of {len(stripes)} stripes that are not there")
+            raise CorruptTableError(f"file {self.location}: the ORC file tail lists {len(stripes)} stripes that do not exist")
         return [s for s in stripes if s.offset >= start and (length is None or s.offset < start + length)]

@@ -64,7 +64,9 @@ def changelog_schema(table: Table, to_snapshot_id: int | None = None, *, columns
     context = _context(table, to_snapshot_id)
     shown = context if columns is None else context.select(columns)
     if taken := {f.name for f in shown.projected.fields} & {f.name for f in CHANGE_COLUMNS}:
-        raise SchemaError(f"column {min(taken)} of a changelog is always there: it cannot be chosen, nor a column have its name")
+        raise SchemaError(
+            f"column {min(taken)} of a changelog is always included: it cannot be selected, and no column may have its name"
+        )
     return _with(shown.projected, CHANGE_COLUMNS)
 
 

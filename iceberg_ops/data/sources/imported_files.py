@@ -228,7 +228,8 @@ class _Columns:
         if field.name != column.name and any(f.name == column.name for f in siblings):
             raise SchemaError(
                 f"file {self.location}: column {column.name!r} was the name of column {field.name!r} before, and is another "
-                "column's now: which of them the file means is not known. Write the rows with append instead of importing the file"
+                "column's now: it is not known which of them the file means. Write the rows with append instead of importing the "
+                "file"
             )
 
     def _type(self, column: FileColumn, field: NestedField, entry: MappedField | None) -> IcebergType:

@@ -116,8 +116,8 @@ def _check_calendar(io: FileIO, file: DataFile, footer: Footer, context: ReadCon
         writer = next(filter(None, found), None)
         if writer is not None and any(_is_before_gregorian(f.type, b.column(0)) for b in _read(io, file, context, [f])):
             raise DataError(
-                f"column {f.name!r} holds dates before 1582-10-15, and {writer} wrote them in another calendar, of which no reader "
-                f"of a table knows: they would be other days. {_INSTEAD[writer]}"
+                f"column {f.name!r} holds dates before 1582-10-15, and {writer} wrote them in another calendar, which readers of "
+                f"a table do not know: they would be other days. {_INSTEAD[writer]}"
             )
 
 

@@ -53,7 +53,7 @@ def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourceP
         if not fits(column.type, fields[column.name].type):
             raise UnsupportedError(f"source {path}: column {column.name} is {column.type}, not {fields[column.name].type}")
     if (null := _perhaps_null(columns, footer, fields)) is not None:
-        raise UnsupportedError(f"source {path}: required column {null} holds nulls, or does not tell")
+        raise UnsupportedError(f"source {path}: required column {null} holds nulls, or its statistics do not say")
     return _parts(path, footer)
 
 

@@ -115,8 +115,8 @@ def _of_instance(services: Services) -> AwsKeys:
         return services.of_instance()
     except IcebergOpsError as e:
         raise TerminalError(
-            "no AWS credentials were found: set them in the catalog's properties, in the environment or in a profile "
-            f"(the last that was asked: {e})"
+            "no AWS credentials were found: set them in the catalog's properties, in the environment or in a profile (the last "
+            f"source that was tried: {e})"
         ) from None
 
 

@@ -56,7 +56,7 @@ class RenewedKeys:
             except IcebergOpsError as e:
                 if self._keys is None or self._keys.expires_at is None or at >= self._keys.expires_at:
                     raise
-                log.warning("AWS credentials were not renewed, and serve until they expire: %s", e)
+                log.warning("AWS credentials were not renewed, and are used until they expire: %s", e)
                 self._renewed_from = at + timedelta(seconds=10)
                 return self._keys
 

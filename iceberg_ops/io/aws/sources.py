@@ -94,7 +94,7 @@ class Services:
             token = json.loads(file.read_bytes())
             ends, secret = _time(token["expiresAt"]), str(token["accessToken"])
         except (OSError, ValueError, KeyError, TypeError):
-            raise TerminalError(f"nobody is signed in for single sign-on to AWS: {again}") from None
+            raise TerminalError(f"there is no single sign-on session for AWS: {again}") from None
         if ends <= now():
             raise TerminalError(f"the single sign-on to AWS has expired: {again}")
         query = urlencode({"role_name": wanted["sso_role_name"], "account_id": wanted["sso_account_id"]})

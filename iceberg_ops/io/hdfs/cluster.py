@@ -140,8 +140,8 @@ def error_of(error: Exception, location: str) -> Exception:
         return TerminalError(f"{location}: HDFS refuses access ({said}): give the user of this process the right that is missing")
     if any(word in text for word in _SECURITY):
         return TerminalError(
-            f"{location}: HDFS does not accept who asks ({said}): see to the Kerberos ticket, or to hdfs.kerberos-principal and "
-            f"hdfs.kerberos-keytab"
+            f"{location}: HDFS does not accept the client's identity ({said}): check the Kerberos ticket, or "
+            "hdfs.kerberos-principal and hdfs.kerberos-keytab"
         )
     if kind == "InvalidPathException":
         return UnsupportedError(f"not supported: location {location} in HDFS, because it has no such names ({said})")
@@ -152,7 +152,7 @@ def error_of(error: Exception, location: str) -> Exception:
     if kind in ("PathIsNotEmptyDirectoryException", "PathIsDirectoryException") or isinstance(error, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder", location)
     if isinstance(error, NotImplementedError):
-        return UnsupportedError(f"not supported: {location}, because the client of HDFS does not have it ({said})")
+        return UnsupportedError(f"not supported: {location}, because the client of HDFS does not support it ({said})")
     return CatalogUnavailableError(f"{location}: HDFS gives no answer, or refuses for now ({said})")
 
 

@@ -93,7 +93,7 @@ class HdfsOutput(OutputInParts):
             try:
                 self._cluster.ask(lambda client: client.delete(temporary), self._location)
             except Exception as e:  # noqa: BLE001 - nothing depends on it
-                log.warning("temporary file %s stays: %s", temporary, e)
+                log.warning("temporary file %s is left: %s", temporary, e)
 
 
 class Publication:
@@ -115,7 +115,7 @@ class Publication:
                 if isinstance(e, FileExistsError):
                     raise
                 if attempt + 1 == _TRIES or (isinstance(e, FileNotFoundError) and not self._is_there()):
-                    raise CatalogUnavailableError(f"{self._location}: whether it was written is not known ({e})") from e
+                    raise CatalogUnavailableError(f"{self._location}: it is not known whether it was written ({e})") from e
 
     def _is_there(self) -> bool:
         return self._state_of(self._temporary) is not None

@@ -70,7 +70,7 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
     status = int(m[1]) if (m := _STATUS.search(text)) else None
     code = m[1] if (m := _CODE.search(text)) else None
     if isinstance(error, NotImplementedError | NotSupportedError) or code == "NotImplemented":
-        return UnsupportedError(f"not supported: {location}, because the store does not do what is asked ({said(text)})")
+        return UnsupportedError(f"not supported: {location}, because the store does not support the request ({said(text)})")
     if code in _EXPIRED or "ExpiredToken" in text:
         return TerminalError(f"{location}: the credentials have expired ({said(text)}): renew them, then run the job again")
     if status is None and isinstance(error, UnauthenticatedError | PermissionDeniedError):
@@ -86,7 +86,7 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
     if _REGION.search(text):
         return TerminalError(f"{location}: the bucket is in another region ({said(text)}): set client.region")
     if "builder error" in text:
-        return TerminalError(f"{location}: the address of the store cannot be asked: correct it")
+        return TerminalError(f"{location}: the address of the store cannot be used: correct it")
     if status in (401, 403):
         return TerminalError(
             f"{location}: the store refuses access ({said(text)}): correct the credentials, or permit what the job needs"

@@ -59,8 +59,8 @@ def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | N
         endpoint = _from_connection_string(text, config) or endpoint
         if account is not None and config.get("account_name", account) != account:
             raise OptionError(
-                f"property adls.connection-string: is that of account {config['account_name']}, and not of {account}, where the "
-                f"location lies: name it adls.connection-string.{config['account_name']}"
+                f"property adls.connection-string: is that of account {config['account_name']}, and not of {account}, which has "
+                f"the location: name it adls.connection-string.{config['account_name']}"
             )
     for name, keys in _NAMES.items():
         if value := _of(properties, keys, account, host):

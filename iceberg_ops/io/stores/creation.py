@@ -57,7 +57,7 @@ class Creation:
             if owner == attempt or (not owner and self._holds(key, data, location)):
                 return
             raise FileExistsError(errno.EEXIST, "file exists", location)
-        raise CatalogUnavailableError(f"{location}: the store says again and again that it exists, and that it does not")
+        raise CatalogUnavailableError(f"{location}: the store repeatedly says that it exists, and that it does not")
 
     def is_exclusive(self, key: str, location: str) -> bool:
         """Whether the store refuses to create an object that is there. Creates one under a free name, and deletes it."""

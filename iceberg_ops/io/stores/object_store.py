@@ -179,9 +179,9 @@ class ObjectStoreFileIO:
         name = temporary_name("exclusive-creation")
         if not Creation(store).is_exclusive(f"{place.key}/{name}" if place.key else name, folder):
             raise UnsupportedError(
-                f"not supported: commits by the names of files in {folder}, because this store writes an object again that must "
-                "not exist (it passes over If-None-Match): two writers would overwrite each other's commits. Keep the tables in a "
-                "catalog of type sql, or in a store with conditional writes"
+                f"not supported: commits by the names of files in {folder}, because this store overwrites an object that must not "
+                "exist (it ignores If-None-Match): two writers would overwrite each other's commits. Keep the tables in a catalog "
+                "of type sql, or in a store with conditional writes"
             )
         self._proven.add(place.bucket)
 

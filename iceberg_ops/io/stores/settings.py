@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
 _RETRIES, _FIRST_WAIT_MS, _LONGEST_WAIT_MS = 8, 100, 5_000
-"""About twenty seconds in all: what takes longer is told, and whoever runs the job decides."""
+"""About twenty seconds in all: a longer outage is an error, and the user decides."""
 _TRIED_FOR = timedelta(seconds=60)
 
 

@@ -135,8 +135,8 @@ def test_names_that_differ_are_mapped_and_what_is_lost_is_noted(
     ("settings", "said"),
     [
         ("type: dynamodb", "a catalog of type 'dynamodb' is not supported"),
-        ("warehouse: geheim", "neither type nor the beginning of its uri says what it is"),
-        ("uri: geheim://x", "neither type nor the beginning of its uri says what it is"),
+        ("warehouse: geheim", "neither type nor the scheme of its uri says what kind of catalog it is"),
+        ("uri: geheim://x", "neither type nor the scheme of its uri says what kind of catalog it is"),
         ("py-catalog-impl: my.Catalog", "py-catalog-impl 'my.Catalog' is not a class that is known here"),
         (
             "uri: http://h\n    auth:\n      type: google\n      google:\n        token: geheim",

@@ -144,7 +144,7 @@ def test_what_has_no_effect_is_noted_by_name(lines: list[str], notes: list[str],
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["type hive"], "it names no uri of its Hive Metastore, and hive-site.xml is not read"),
+        (["type hive"], "it has no uri of its Hive Metastore, and hive-site.xml is not read"),
         (["type rest", "catalog-impl org.apache.iceberg.rest.RESTCatalog"], "type and catalog-impl are both set"),
         (["catalog-impl my.Catalog"], "catalog-impl 'my.Catalog' is not a class that is known here"),
         (["type bigquery"], "a catalog of type 'bigquery' is not supported"),

@@ -172,7 +172,7 @@ def test_a_conflict_that_cannot_be_looked_into_is_in_doubt(
     table = make_table(catalog)
     proxy.spoil(Before(lambda _: append(catalog, "x")), path=COMMITS)
     proxy.spoil(Answer(400, b"{}"), method="GET", path="/history", times=None)
-    with pytest.raises(CommitStateUnknownError, match="whether a refused commit has happened cannot be told"):
+    with pytest.raises(CommitStateUnknownError, match="cannot check whether a refused commit succeeded"):
         spoiled.commit_table(table, [], [SetProperties({"b": "1"})])
     assert len(metadata_files(catalog)) == 3
 

@@ -128,7 +128,7 @@ def test_a_token_that_is_refused_is_renewed_once_also_for_a_commit(server: FakeS
     make_table(catalog)
     assert tokens.given == 3
     server.spoil(answers(lambda: error(status)), times=2)
-    with pytest.raises(TerminalError, match="does not take what proves who asks"):
+    with pytest.raises(TerminalError, match="rejects the client's credentials"):
         catalog.load_table(IDENTIFIER)
     assert tokens.given == 4
 

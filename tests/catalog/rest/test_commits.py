@@ -249,7 +249,7 @@ def test_updates_that_change_nothing_are_not_sent(server: FakeServer, catalog: R
 def test_another_table_that_took_the_name_is_not_committed_to(server: FakeServer, catalog: RestCatalog, table: Table) -> None:
     server.inner.drop_table(IDENTIFIER)
     make_table(server.inner)
-    with pytest.raises(CommitFailedError, match=r"table ns\.t is another one now"):
+    with pytest.raises(CommitFailedError, match=r"table ns\.t is now a different table"):
         catalog.commit_table(table, [], [SetProperties({"a": "1"})])
 
 
@@ -388,7 +388,7 @@ def test_a_change_without_an_answer_is_looked_for_or_unknown(server: FakeServer,
     if happens and change in SHOWS_ITSELF:
         work(catalog, table)
     else:
-        with pytest.raises(CommitStateUnknownError, match=r"it happened if|look whether"):
+        with pytest.raises(CommitStateUnknownError, match=r"it succeeded if|look whether"):
             work(catalog, table)
     assert (_state(server) != before) == (happens or change == "register")
     if change == "purge":

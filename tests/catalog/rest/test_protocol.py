@@ -131,7 +131,7 @@ def test_pages_are_asked_for_by_size(server: FakeServer) -> None:
 def test_a_server_that_gives_a_page_for_ever_is_an_error(server: FakeServer) -> None:
     page = {"namespaces": [["a"]], "next-page-token": "same"}
     server.spoil(answers(lambda: httpx.Response(200, json=page)), "GET", "/namespaces", times=3)
-    with pytest.raises(CorruptTableError, match="a page token for the second time"):
+    with pytest.raises(CorruptTableError, match="the same page token twice"):
         server.catalog().list_namespaces()
 
 
@@ -160,15 +160,15 @@ def test_an_answer_that_is_no_table_does_not_pass_for_one(server: FakeServer, bo
 
 MEANINGS: list[tuple[httpx.Response, type[IcebergOpsError], str]] = [
     (error(400, "BadRequestException", "Malformed request: x"), BadInputError, "Malformed request: x"),
-    (error(401, "NotAuthorizedException"), TerminalError, "does not take what proves who asks"),
-    (error(403, "ForbiddenException", "ns.t is not yours"), TerminalError, "does not allow it.*"),
+    (error(401, "NotAuthorizedException"), TerminalError, "rejects the client's credentials"),
+    (error(403, "ForbiddenException", "ns.t is not yours"), TerminalError, "does not permit this.*"),
     (error(404, "NoSuchTableException"), NoSuchTableError, r"catalog rest has no table ns\.t"),
     (error(404, "NoSuchNamespaceException"), NoSuchNamespaceError, "404 NoSuchNamespaceException"),
     (error(404, "NotFoundException", "Failed to open input stream"), CorruptTableError, "a file of the table is missing"),
     (error(404, "NoSuchWarehouseException"), TerminalError, "check the properties uri, warehouse and prefix"),
     (httpx.Response(404, text="<h1>nginx</h1>"), CatalogUnavailableError, "404: <h1>nginx</h1>"),
     (error(406, "UnsupportedOperationException"), UnsupportedError, "not supported by the server"),
-    (error(419, "AuthenticationTimeoutException"), TerminalError, "does not take what proves who asks"),
+    (error(419, "AuthenticationTimeoutException"), TerminalError, "rejects the client's credentials"),
     (error(422, "UnprocessableEntityException"), BadInputError, "422"),
     (httpx.Response(307, headers={"Location": "http://elsewhere"}), TerminalError, "redirects are not followed"),
 ]

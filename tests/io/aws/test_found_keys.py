@@ -268,7 +268,7 @@ def test_nothing_at_all_says_where_keys_may_be(home: Path) -> None:
 @pytest.mark.parametrize(
     ("token", "said"),
     [
-        (None, "nobody is signed in"),
+        (None, "there is no single sign-on session"),
         ({"expiresAt": "2020-01-01T00:00:00Z"}, "has expired"),
         ({"accessToken": "other"}, "not accepted"),
     ],

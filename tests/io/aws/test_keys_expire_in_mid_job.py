@@ -185,5 +185,5 @@ def test_a_server_that_is_away_is_asked_again_while_the_old_keys_serve(
     asked = len(server.requests)
     server.handle = lambda _: (_ for _ in ()).throw(httpx.ConnectError("away"))  # type: ignore[method-assign]
     assert table.io.properties["s3.session-token"] == first
-    assert "were not renewed, and serve until they expire" in caplog.text
+    assert "were not renewed, and are used until they expire" in caplog.text
     assert len(server.requests) == asked

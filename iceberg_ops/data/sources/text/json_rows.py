@@ -175,7 +175,7 @@ def _placed(record: dict[str, Any], places: Mapping[str, int]) -> list[Any]:
                 raise NotAValueError(f"field {name!r} is not a column of the table")
         elif value is not None:
             if row[place] is not None:
-                raise NotAValueError(f"field {name!r} is there in two spellings")
+                raise NotAValueError(f"field {name!r} occurs in two spellings")
             row[place] = value
     return row
 

@@ -26,7 +26,7 @@ _PIECES = re.compile(
 _INNER = re.compile(r"\\'|\"|\\.", re.DOTALL)
 
 
-_TOO_DEEP = "values lie too deep in each other"
+_TOO_DEEP = "values are nested too deeply"
 _MOST_LEVELS = 200
 """The most nested objects and arrays: Python's stack has no room for many more."""
 
@@ -43,12 +43,12 @@ def read_json(text: str) -> Any:
     try:
         found = _loaded(text)
     except _NameTwice as e:
-        raise NotAValueError(f"name {shown(str(e))} is there twice in one object") from None
+        raise NotAValueError(f"name {shown(str(e))} occurs twice in one object") from None
     except (ValueError, RecursionError) as e:
         try:
             found = _loaded(_in_double_quotes(text)) if "'" in text or "INF" in text or "+Inf" in text else None
         except _NameTwice as twice:
-            raise NotAValueError(f"name {shown(str(twice))} is there twice in one object") from None
+            raise NotAValueError(f"name {shown(str(twice))} occurs twice in one object") from None
         except (ValueError, RecursionError):
             found = None
         if found is None:
