@@ -14,7 +14,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,8 @@ from iceberg_ops.table.metadata_files import read_metadata
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake
-from tests.builders import make_table
+from tests.builders import data_file, make_catalog, make_table
+from tests.catalog.wrappers import FailsNTimes, IsDown, LosesTheAnswer
 from tests.servers.hdfs import Hdfs
 from tests.servers.hive_metastore import HiveMetastore
 from tests.servers.nessie.server import NessieServer
@@ -116,15 +117,26 @@ def until_answered(log: Log, do: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class AsTrouble(logging.Handler):
-    """The committer overcomes a killed server alone, if it is up again by the second look at what became of a commit."""
+    """The committer overcomes a killed server alone: it looks again what became of a commit, and tries again for half an hour what
+    certainly did not happen."""
 
     def __init__(self, trouble: Log) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)
         self.trouble = trouble
 
     def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
         if record.getMessage().startswith("status check"):
             self.trouble("status check", 0)
+        elif any(isinstance(one, CatalogUnavailableError) for one in arguments):
+            self.trouble("tried again", 0)
+
+
+def tell_of_trouble(trouble: Log) -> None:
+    """From now on, in this process."""
+    logger = logging.getLogger(committer.__name__)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(AsTrouble(trouble))
 
 
 def commit_now(lake: Lake, operation: Operation) -> None:
@@ -134,7 +146,7 @@ def commit_now(lake: Lake, operation: Operation) -> None:
 def write(uri: str, folder: str, worker: int, fewest: int) -> None:
     """Append rows, and delete or update rows of its own, each under a run key of its own."""
     log, trouble = Log(Path(folder) / f"w{worker}.log"), Log(Path(folder) / f"trouble{worker}.log")
-    logging.getLogger(committer.__name__).addHandler(AsTrouble(trouble))
+    tell_of_trouble(trouble)
     lake = until_answered(trouble, open_lake, uri, folder)
     rng, number, mine, until = random.Random(worker), 0, set[int](), time.monotonic() + SECONDS
     killed_once = Path(folder) / KILLED_ONCE
@@ -210,7 +222,10 @@ def wait_for_all(writers: Sequence[BaseProcess], folder: Path) -> None:
 def wait_for_trouble(writers: Sequence[BaseProcess], folder: Path) -> None:
     """Wait until a writer has met the killed server, or all of them have ended: a catalog that asks again does not notice one that
     starts fast."""
+    until = time.monotonic() + PATIENCE
     while any(writer.is_alive() for writer in writers) and not any(log.stat().st_size for log in folder.glob("trouble*.log")):
+        if time.monotonic() > until:
+            return
         time.sleep(0.05)
 
 
@@ -251,6 +266,36 @@ def check_former_states(server: NessieServer, lake: Lake) -> None:
     for place in places:
         table = Table(lake.table.identifier, read_metadata(lake.catalog.io, place), place, lake.catalog.io)
         assert [file for file in reachable_files(table) if not lake.catalog.io.exists(file)] == []
+
+
+OVERCOME: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
+    "no commit was possible": (lambda catalog: FailsNTimes(catalog, 1, CatalogUnavailableError), ["tried again"]),
+    "no look was possible": (lambda catalog: IsDown(LosesTheAnswer(catalog), 1), ["status check"]),
+    "a conflict": (lambda catalog: FailsNTimes(catalog, 1, CommitFailedError), []),
+}
+"""A catalog that misbehaves, and what the log has of it."""
+
+
+@pytest.fixture
+def log_as_before() -> Iterator[None]:
+    """The committer's logger has its level and handlers back afterwards."""
+    logger = logging.getLogger(committer.__name__)
+    level, handlers = logger.level, list(logger.handlers)
+    yield
+    logger.setLevel(level)
+    logger.handlers[:] = handlers
+
+
+@pytest.mark.usefixtures("log_as_before")
+@pytest.mark.parametrize("case", OVERCOME)
+def test_what_the_committer_overcomes_alone_is_trouble_and_a_conflict_is_none(case: str, tmp_path: Path) -> None:
+    """Else nobody starts a server again that all writers ask in vain: they do for half an hour."""
+    tell_of_trouble(Log(tmp_path / "trouble.log"))
+    catalog, (misbehaving, told) = make_catalog(), OVERCOME[case]
+    table = make_table(catalog)
+    append = AppendFiles(added=(data_file("a"),))
+    commit(misbehaving(catalog), table, append, sleep=lambda _: None, just_loaded=True)
+    assert [json.loads(line)[0] for line in (tmp_path / "trouble.log").read_text().splitlines()] == told
 
 
 @pytest.mark.slow
