@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.two_processes import SECONDS, Shares, longest_first, share
+from tests.two_processes import OF_CATALOGS, SECONDS, Shares, longest_first, share
 
 TESTS = Path(__file__).parent
 
@@ -28,10 +28,11 @@ def test_shares_come_by_what_they_take_and_stay_whole() -> None:
     longest_first(items)
     assert items == [*java, slow, spark, plain, last]
     assert share("tests/interop/test_a.py") == share("tests/interop/test_b.py") != share("tests/a.py")
+    assert len({share(f"tests/{file}.py") for file in OF_CATALOGS}) == 1
 
 
 def test_what_is_known_to_take_long_is_there() -> None:
-    assert [file for file in SECONDS if not (TESTS / f"{file}.py").is_file()] == []
+    assert [file for file in (*SECONDS, *OF_CATALOGS) if not (TESTS / f"{file}.py").is_file()] == []
     assert min(SECONDS.values()) >= 15
 
 

@@ -11,6 +11,9 @@ from xdist.scheduler import LoadFileScheduling
 
 JAVA = "Iceberg Java"
 """The share of files that ask Iceberg Java, which is started once for them."""
+CATALOGS = "servers of catalogs"
+"""The share of files that ask servers of most catalogs, each of which is started once for them."""
+OF_CATALOGS = ("catalog/test_conformance", "catalog/test_large_listings", "docs/test_catalogs")
 SECONDS = {
     "interop/test_row_operations_like_java": 90,
     "spark/test_cluster": 65,
@@ -91,7 +94,9 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 def share(file: str) -> str:
     """What is given to one process as a whole."""
-    return JAVA if file.startswith("tests/interop/") else file
+    if file.startswith("tests/interop/"):
+        return JAVA
+    return CATALOGS if file.removeprefix("tests/").removesuffix(".py") in OF_CATALOGS else file
 
 
 class Shares(LoadFileScheduling):

@@ -15,7 +15,7 @@ from typing import ClassVar, cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.dropping import WITHOUT_PURGE, drop_with_files
-from iceberg_ops.catalog.names import can_be_stored, check_new_table_name, shown
+from iceberg_ops.catalog.names import can_be_stored, check_new_table_name, forbid_content, shown
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.catalog.outcomes import Tried, nothing_published, unknown_once_tried
 from iceberg_ops.config.given_text import check_place
@@ -127,7 +127,7 @@ class BaseCatalog(ABC):
         """Remove the pointer to ``location``. Raises NoSuchTableError if it is gone, CommitFailedError if it moved."""
 
     @abstractmethod
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]: ...
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]: ...
 
     @abstractmethod
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]: ...
@@ -136,6 +136,9 @@ class BaseCatalog(ABC):
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]: ...
 
     # tables
+
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        return sorted(set(self.each_table(namespace)))
 
     def load_table(self, identifier: Identifier) -> Table:
         location, metadata = self._current(identifier)
@@ -284,8 +287,7 @@ class BaseCatalog(ABC):
 
     def _check_empty(self, namespace: tuple[str, ...]) -> None:
         self._check_namespace(namespace)
-        if held := [".".join(i) for i in [*self.list_tables(namespace), *self.list_namespaces(namespace)]]:
-            raise BadInputError(f"namespace {'.'.join(namespace)} is not empty: it holds {', '.join(held[:5])}")
+        forbid_content(namespace, self.each_table(namespace), lambda: self.list_namespaces(namespace))
 
     def _default_location(self, identifier: Identifier) -> str:
         if base := self.namespace_properties(identifier[:-1]).get("location"):

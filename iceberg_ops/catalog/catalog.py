@@ -20,7 +20,7 @@ An identifier is ``(*namespace, name)``; ``Table.identifier`` starts with the ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from iceberg_ops.deletion.gate import Deletion
@@ -83,8 +83,13 @@ class Catalog(Protocol):
 
     def table_exists(self, identifier: Identifier) -> bool: ...
 
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
+        """Identifiers of the tables directly in a namespace, in the catalog's own order. The first ones come before later pages are
+        asked for; a table that is renamed meanwhile may come twice or not at all. Raises NoSuchNamespaceError with the first."""
+        ...
+
     def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
-        """Identifiers of the tables directly in a namespace, sorted. Raises NoSuchNamespaceError."""
+        """All of ``each_table``, sorted, each once. Raises NoSuchNamespaceError."""
         ...
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from iceberg_ops.catalog.base import BaseCatalog, now_ms
 from iceberg_ops.catalog.catalog import Identifier
@@ -12,11 +14,12 @@ from iceberg_ops.catalog.names import are_folders, check_new_names
 from iceberg_ops.catalog.versions import is_pointer
 from iceberg_ops.deletion.metadata_files import delete_pointers
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, UnsupportedError
-from iceberg_ops.io.file_io import FileIO, KeepsFolders, ListsFolders
+from iceberg_ops.io.file_io import FileIO, KeepsFolders, ListsFolders, is_far
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import absolute_under, is_within
 
 NAMESPACE_MARKER = ".namespace"
+_LOOKS_AT_ONCE = 16
 
 
 class FolderNamespaces(BaseCatalog):
@@ -43,12 +46,23 @@ class FolderNamespaces(BaseCatalog):
         """In a store that has folders without files."""
         return isinstance(self.io, ListsFolders) and folder in self.io.list_folder(folder.rpartition("/")[0])[0]
 
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
+        """All names of folders are listed first; a look into each shows whether it is a table."""
         self._check_namespace(namespace)
-        return sorted((*namespace, n) for n in self._children(namespace) if self.table_exists((*namespace, n)))
+        yield from (name for name, is_table in self._looked_into(namespace) if is_table)
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        return sorted((*parent, n) for n in self._children(parent) if not self.table_exists((*parent, n)))
+        return [name for name, is_table in self._looked_into(parent) if not is_table]
+
+    def _looked_into(self, namespace: tuple[str, ...]) -> Iterator[tuple[Identifier, bool]]:
+        """The folders in a namespace, sorted, and whether each is a table. Where a look takes long, several are made at a time."""
+        names = ((*namespace, name) for name in sorted(self._children(namespace)))
+        if not is_far(self.io, self._root):
+            yield from ((name, self.table_exists(name)) for name in names)
+            return
+        with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="tables") as threads:
+            while some := list(islice(names, _LOOKS_AT_ONCE)):
+                yield from zip(some, threads.map(self.table_exists, some), strict=True)
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
         check_new_names(namespace)

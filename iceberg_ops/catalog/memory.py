@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
@@ -72,10 +72,11 @@ class MemoryCatalog(PointerCatalog):
         with self._lock:
             return any(known[: len(namespace)] == namespace for known in self._namespaces)
 
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
         self._check_namespace(namespace)
         with self._lock:
-            return sorted(i for i in self._pointers if i[:-1] == namespace)
+            found = [i for i in self._pointers if i[:-1] == namespace]
+        yield from found
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         depth = len(parent)

@@ -7,12 +7,14 @@ a name that a file system reads in another way. Looking up such a name is not an
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 from iceberg_ops.errors import BadInputError
 
 MOST_BYTES = 255
 """The limit of one name in UTF-8, in file systems and in the columns of the SQL catalog."""
+_NAMED = 5
 
 
 def check_new_names(identifier: tuple[str, ...]) -> None:
@@ -41,6 +43,14 @@ def are_folders(identifier: Iterable[str]) -> bool:
         name not in ("", ".", "..") and "/" not in name and "\0" not in name and (_size(name) or MOST_BYTES + 1) <= MOST_BYTES
         for name in identifier
     )
+
+
+def forbid_content(
+    namespace: tuple[str, ...], tables: Iterable[tuple[str, ...]], namespaces: Callable[[], Iterable[tuple[str, ...]]]
+) -> None:
+    """Raise BadInputError if a namespace that is to be dropped holds any; the first ones are named, and no more are asked for."""
+    if held := list(islice(tables, _NAMED)) or list(islice(namespaces(), _NAMED)):
+        raise BadInputError(f"namespace {'.'.join(namespace)} is not empty: it holds {', '.join(map('.'.join, held))}")
 
 
 def shown(identifier: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import islice
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.config.near_names import did_you_mean
@@ -12,6 +13,8 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 _SHOWN = 10
+_LOOKED_AT = 1_000
+"""Names among which a similar one is looked for: listing a large namespace takes long."""
 
 
 def load_named(catalog: Catalog, identifier: Identifier) -> Table:
@@ -28,7 +31,8 @@ def _hint(catalog: Catalog, identifier: Identifier) -> str:
     namespace = identifier[:-1]
     try:
         try:
-            found, holder, kind = catalog.list_tables(namespace), f"namespace {'.'.join(namespace)}", "table"
+            some = sorted(set(islice(catalog.each_table(namespace), _LOOKED_AT)))
+            found, holder, kind = some, f"namespace {'.'.join(namespace)}", "table"
         except NoSuchNamespaceError:
             found, holder, kind = catalog.list_namespaces(), f"catalog {catalog.name}", "namespace"
             identifier = identifier[:1]
@@ -38,6 +42,8 @@ def _hint(catalog: Catalog, identifier: Identifier) -> str:
     names = [".".join(name) for name in found]
     if not names:
         return f": {holder} has no {kind}"
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    left = len(names) - _SHOWN
+    at_least = "at least " if len(names) >= _LOOKED_AT else ""
+    more = f" and {at_least}{left} more" if left > 0 else ""
     shown = f"{'the namespaces ' if kind == 'namespace' else ''}{', '.join(names[:_SHOWN])}{more}"
     return f"{did_you_mean('.'.join(identifier), names)}: {holder} has {shown}"

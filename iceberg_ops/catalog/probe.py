@@ -140,7 +140,7 @@ class _Probe(_StoreProbe):
 
     def _tables(self) -> Iterator[Identifier]:
         for namespace in islice(self._namespaces(()), _NAMESPACES_LOOKED_AT):
-            yield from self._opened.list_tables(namespace)
+            yield from self._opened.each_table(namespace)
 
     def _namespaces(self, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         for namespace in self._opened.list_namespaces(parent):

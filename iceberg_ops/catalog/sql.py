@@ -19,7 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
-from iceberg_ops.catalog.names import check_new_names
+from iceberg_ops.catalog.names import can_be_stored, check_new_names
 from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
 from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog
 from iceberg_ops.catalog.sql_errors import error_of
@@ -34,6 +34,8 @@ from iceberg_ops.errors import (
 from iceberg_ops.io.file_io import FileIO
 
 log = logging.getLogger(__name__)
+
+_TABLES_AT_ONCE = 1_000
 
 EXISTS = {"exists": "true"}
 """The record of a namespace without properties (Java and pyiceberg write the same)."""
@@ -106,10 +108,17 @@ class SqlCatalog(PointerCatalog):
 
     # namespaces
 
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
-        self._check_namespace(namespace)
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
+        """In the database's order of names."""
         wanted = and_(TABLES.c.catalog_name == self.name, TABLES.c.table_namespace == ".".join(namespace), self._is_table())
-        return sorted((*namespace, str(row[0])) for row in self._rows(select(TABLES.c.table_name).where(wanted)))
+        query = select(TABLES.c.table_name).order_by(TABLES.c.table_name).limit(_TABLES_AT_ONCE)
+        names = [] if _is_ambiguous(namespace) or not can_be_stored(namespace) else self._rows(query.where(wanted))
+        if not names:
+            self._check_namespace(namespace)
+        while names:
+            yield from ((*namespace, str(name)) for (name,) in names)
+            following = and_(wanted, TABLES.c.table_name > names[-1][0])
+            names = self._rows(query.where(following)) if len(names) == _TABLES_AT_ONCE else []
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         depth = len(parent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from iceberg_ops.errors import UnsupportedError
@@ -35,6 +36,9 @@ class PathCatalog:
 
     def table_exists(self, identifier: tuple[str, ...]) -> bool:
         return True
+
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        return iter(())
 
     def list_tables(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -41,7 +42,8 @@ def _matched(glob: str) -> Iterator[str]:
 
     problem, catalog = glob_problem(glob), glob.partition(".")[0]
     asked = [c for c in read_catalogs() if c.name == catalog or (problem is None and may_match(glob, c.name))]
-    names = [name for c in asked for name in _names(_configured(c.name), f"{c.name}.")]
+    begun = re.split(r"[*?[]", glob, maxsplit=1)[0]
+    names = [name for c in asked for name in _names(_configured(c.name), max(begun, f"{c.name}.", key=len))]
     called_so = [name for name in names if name == glob or name.startswith(f"{glob}.")]
     if problem is not None and not called_so:
         raise OptionError(f"{glob!r}: {problem}")

@@ -15,6 +15,6 @@ def names_that_begin(catalog: Catalog, begun: str, namespace: tuple[str, ...] = 
         prefix = ".".join((catalog.name, *inner)) + "."
         if prefix.startswith(begun) or begun.startswith(prefix):
             yield from names_that_begin(catalog, begun, inner)
-    for identifier in catalog.list_tables(namespace) if namespace else ():
+    for identifier in catalog.each_table(namespace) if namespace else ():
         if (name := ".".join((catalog.name, *identifier))).startswith(begun):
             yield name

@@ -258,7 +258,7 @@ def test_a_store_that_fails_while_it_is_listed_is_no_wrong_policy(
     def failing(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error", "/wh/nyc")
 
-    monkeypatch.setattr("iceberg_ops.catalog.sql.SqlCatalog.list_tables", failing)
+    monkeypatch.setattr("iceberg_ops.catalog.sql.SqlCatalog.each_table", failing)
     said = ended(tmp_path, catalog, POLICY, capsys)
     assert said == "error: CATALOG_UNAVAILABLE: /wh/nyc: Input/output error\n"
     error = error_of_line(said)

@@ -1,7 +1,7 @@
-"""AWS Glue for tests: moto, with the check in front that moto lacks.
+"""AWS Glue for tests: moto, with the check and the pages in front that moto lacks.
 
 AWS refuses an ``UpdateTable`` whose ``VersionId`` is not the table's own; moto accepts any. So updates pass one at a time, and one
-of another version is answered as AWS answers it, before moto sees it.
+of another version is answered as AWS answers it, before moto sees it. AWS lists at most 100 tables at once; moto lists all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 from tests.servers.process import LOOPBACK
 
 _STALE = {"__type": "ConcurrentModificationException", "Message": "Update table failed due to concurrent modifications."}
-_UPDATE = "AWSGlue.UpdateTable"
+_UPDATE, _LIST = "AWSGlue.UpdateTable", "AWSGlue.GetTables"
+_PAGE = 100
 
 
 @contextmanager
@@ -30,8 +31,9 @@ def checked_glue(moto_port: int) -> Iterator[str]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers["X-Amz-Target"] != _UPDATE:
-                self._answer(*_asked(moto_port, dict(self.headers), body))
+            if (call := self.headers["X-Amz-Target"]) != _UPDATE:
+                status, found = _asked(moto_port, dict(self.headers), body)
+                self._answer(status, _page(json.loads(body), found) if (call, status) == (_LIST, 200) else found)
                 return
             with one_at_a_time:
                 wanted = json.loads(body)
@@ -60,6 +62,13 @@ def checked_glue(moto_port: int) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def _page(asked: dict[str, Any], answer: bytes) -> bytes:
+    """The tables that were asked for of all that moto lists."""
+    tables, start = json.loads(answer)["TableList"], int(asked.get("NextToken", 0))
+    end = start + min(_PAGE, asked.get("MaxResults", _PAGE))
+    return json.dumps({"TableList": tables[start:end], **({"NextToken": str(end)} if end < len(tables) else {})}).encode()
 
 
 def _asked(port: int, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:

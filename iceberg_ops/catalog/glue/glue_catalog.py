@@ -277,10 +277,10 @@ class GlueCatalog(OneLevelCatalog):
 
     # namespaces
 
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
         self._check_namespace(namespace)
         (database,) = namespace
-        return sorted((database, str(record["Name"])) for record in self._tables_in(database) if location_in(record) is not None)
+        yield from ((database, str(record["Name"])) for record in self._tables_in(database) if location_in(record) is not None)
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
         self._check_new_namespace(namespace)
@@ -298,7 +298,7 @@ class GlueCatalog(OneLevelCatalog):
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         self._check_empty(namespace)
         (database,) = namespace
-        if (other := next(iter(self._tables_in(database)), None)) is not None:
+        if (other := next(self._tables_in(database), None)) is not None:
             raise BadInputError(f"namespace {database} is not empty: it holds {other['Name']}, which is not an Iceberg table")
         try:
             self._glue.change("DeleteDatabase", Name=database)
@@ -321,10 +321,10 @@ class GlueCatalog(OneLevelCatalog):
                 found[key] = record[name]
         return found
 
-    def _tables_in(self, database: str) -> list[dict[str, Any]]:
-        """Glue's records of a database, of Iceberg or not. Raises NoSuchNamespaceError."""
+    def _tables_in(self, database: str) -> Iterator[dict[str, Any]]:
+        """Glue's records of a database, of Iceberg or not, page by page. Raises NoSuchNamespaceError."""
         try:
-            return list(self._glue.pages("GetTables", "TableList", DatabaseName=database))
+            yield from self._glue.pages("GetTables", "TableList", DatabaseName=database)
         except NoSuchEntity:
             raise NoSuchNamespaceError(f"catalog {self.name} has no namespace {database}") from None
 

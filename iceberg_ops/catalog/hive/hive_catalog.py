@@ -283,10 +283,10 @@ class HiveCatalog(OneLevelCatalog):
 
     # namespaces
 
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
+        """The metastore gives all names at once; whether they are Iceberg's is in its records, which are read some at a time."""
         self._check_namespace(namespace)
         (database,) = namespace
-        found: list[Identifier] = []
         names: list[str] = self._metastore.call(lambda client: client.get_all_tables(database))
         for start in range(0, len(names), _TABLES_AT_ONCE):
             batch = names[start : start + _TABLES_AT_ONCE]
@@ -294,8 +294,7 @@ class HiveCatalog(OneLevelCatalog):
                 tables: list[HiveTable] = self._metastore.call(partial(_tables, database, batch))
             except NoSuchObject:
                 raise NoSuchNamespaceError(f"catalog {self.name} has no namespace {database}") from None
-            found += [(database, str(table.tableName)) for table in tables if _location_in(table) is not None]
-        return sorted(found)
+            yield from ((database, str(table.tableName)) for table in tables if _location_in(table) is not None)
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
         self._check_new_namespace(namespace)

@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,18 +265,16 @@ class NessieCatalog(RecordingCatalog):
 
     # namespaces
 
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
         self._check_namespace(namespace)
         condition = f"entry.contentType == '{TABLE}' && {_below(namespace)} && size(entry.keyElements) == {len(namespace) + 1}"
-        found: list[Identifier] = []
         for kind, key in self._nessie.entries(self._nessie.reference, condition):
             if kind != TABLE or key[:-1] != namespace:
                 continue
             if "@" in key[-1] or "#" in key[-1]:
                 log.warning("table %s of catalog %s is left out: a name with @ or # names a reference", ".".join(key), self.name)
                 continue
-            found.append(key)
-        return sorted(found)
+            yield key
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         """Also those that only the names below them show."""

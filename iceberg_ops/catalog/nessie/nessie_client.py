@@ -32,6 +32,7 @@ from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, Termina
 Key = tuple[str, ...]
 BRANCH = "BRANCH"
 _READS = 4
+_ENTRIES_AT_ONCE = 1_000
 _MARK = "iceberg-ops.commit"
 _WITH_DETAILS = {"Nessie-Client-Spec": "2"}
 """Errors list their conflicts."""
@@ -121,7 +122,7 @@ class Nessie:
     def entries(self, reference: Reference, condition: str) -> Iterator[tuple[str, Key]]:
         """Type and key of the entries for which ``condition`` (of the Common Expression Language) is true. Pages are of one
         commit. Raises what ``contents`` raises."""
-        params = {"filter": condition}
+        params = {"filter": condition, "max-records": str(_ENTRIES_AT_ONCE)}
         while True:
             found = self._read("GET", reference, "entries", params=params)
             for entry in found["entries"]:

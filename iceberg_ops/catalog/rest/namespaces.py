@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Identifier
-from iceberg_ops.catalog.names import check_new_names, shown
+from iceberg_ops.catalog.names import check_new_names, forbid_content, shown
 from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
 from iceberg_ops.catalog.rest.addresses import Addresses
 from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, refusal
@@ -35,12 +35,12 @@ class RestNamespaces:
     def __init__(self, catalog: str, connection: Connection, addresses: Addresses, settings: Settings) -> None:
         self._catalog, self._connection, self._addresses, self._settings = catalog, connection, addresses, settings
 
-    def tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
-        """See ``Catalog.list_tables``."""
+    def tables(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
+        """See ``Catalog.each_table``."""
         self._check_name(namespace)
         what, missing = f"listing tables of {shown(namespace)}", self._no_namespace(namespace)
         items = self._pages(self._addresses.tables(namespace), "identifiers", what, {}, missing)
-        return sorted({(*namespace, JsonObject(item, "an identifier").get("name", as_text)) for item in items})
+        yield from ((*namespace, JsonObject(item, "an identifier").get("name", as_text)) for item in items)
 
     def children(self, parent: tuple[str, ...]) -> list[tuple[str, ...]]:
         """See ``Catalog.list_namespaces``."""
@@ -58,7 +58,7 @@ class RestNamespaces:
     def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: NoSuchNamespaceError) -> Iterator[Any]:
         """The items of every page. Raises CorruptTableError if a server returns the same page token again."""
         size = self._settings.page_size
-        paging = {} if size is None else {"pageToken": "", "pageSize": str(size)}
+        paging = {"pageToken": "", **({} if size is None else {"pageSize": str(size)})}
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
             answer = self._connection.ask("GET", address, params={**params, **paging})
@@ -101,10 +101,8 @@ class RestNamespaces:
 
     def drop(self, namespace: tuple[str, ...]) -> None:
         """See ``Catalog.drop_namespace``."""
-        held = [".".join(i) for i in [*self.tables(namespace), *self.children(namespace)]]
         name = shown(namespace)
-        if held:
-            raise BadInputError(f"namespace {name} is not empty: it holds {', '.join(held[:5])}")
+        forbid_content(namespace, self.tables(namespace), lambda: self.children(namespace))
         missing = self._no_namespace(namespace)
         with self._looked_for(f"the drop of namespace {name}", lambda: not self.exists(namespace)):
             answer = self._connection.ask("DELETE", self._addresses.namespace(namespace))

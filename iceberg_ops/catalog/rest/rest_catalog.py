@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -429,8 +429,11 @@ class RestCatalog:
 
     # namespaces
 
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+    def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
         return self._namespaces.tables(namespace)
+
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        return sorted(set(self.each_table(namespace)))
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         return self._namespaces.children(parent)

@@ -41,7 +41,7 @@ def test_defaults_of_the_server_count_below_and_overrides_above_what_is_configur
     assert {k: catalog._settings.properties[k] for k in "abc"} == {"a": "own", "b": "o", "c": "o"}
     assert server.requests[0].url.params["warehouse"] == "w 1"
     assert catalog.list_namespaces() == [("ns",)]
-    assert str(server.requests[-1].url) == f"{URI}/v1/w%2F1/namespaces"
+    assert str(server.requests[-1].url).partition("?")[0] == f"{URI}/v1/w%2F1/namespaces"
 
 
 @pytest.mark.parametrize("name", ["io-impl", "location-mapping", "read-only", "files-may-change"])
@@ -118,7 +118,7 @@ def test_lists_are_read_page_by_page(server: FakeServer) -> None:
     for page in pages:
         server.spoil(answers(lambda page=page: httpx.Response(200, json=page)), "GET", "/tables")  # type: ignore[misc]
     assert catalog.list_tables(("ns",)) == [("ns", "a"), ("ns", "b")]
-    assert [r.url.params.get("pageToken") for r in server.asked("GET", "/tables")] == [None, "p 1", "p&2"]
+    assert [r.url.params.get("pageToken") for r in server.asked("GET", "/tables")] == ["", "p 1", "p&2"]
 
 
 def test_pages_are_asked_for_by_size(server: FakeServer) -> None:
