@@ -6,7 +6,7 @@
 
 ``near`` answers as ``io`` does, errors included. While one file is worked on, the next ones are on their way: a few at a time, in
 the order that was told. A file that was not told, or is read a second time, is asked for as usual. ``writes_behind`` is the same
-for files that are written. Where files are near (a disk), ``near`` is ``io`` itself.
+for files that are written. Files that are near (on a disk), also some of many, are read as they are without this.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ WAITING_BYTES = 64 << 20
 @contextmanager
 def bytes_ahead(io: FileIO, files: Mapping[str, int] | Iterable[str]) -> Iterator[FileIO]:
     """Within this context ``files`` (locations, with their sizes if these are known) are read whole, by ``read``."""
-    sizes = dict(files) if isinstance(files, Mapping) else dict.fromkeys(files, 0)
-    if len(sizes) < 2 or not is_far(io, next(iter(sizes))):
+    sizes = _far_ones(io, files if isinstance(files, Mapping) else dict.fromkeys(files, 0))
+    if len(sizes) < 2:
         yield io
         return
     with _Window(sizes, io.read).open() as window:
@@ -44,16 +44,17 @@ def bytes_ahead(io: FileIO, files: Mapping[str, int] | Iterable[str]) -> Iterato
 def inputs_ahead(io: FileIO, files: Mapping[str, int], *, whole: int = 0) -> Iterator[FileIO]:
     """Within this context ``files`` (location -> recorded size) are opened by ``open_input``. Of one up to ``whole`` bytes all is
     asked for at once, of another its end."""
-    if not files or not is_far(io, next(iter(files))):
+    sizes = _far_ones(io, files)
+    if not sizes:
         yield io
         return
     assert isinstance(io, FarFiles)
     far = io
 
     def opened(location: str) -> Callable[[], BinaryIO]:
-        return far.open_far(location, size if (size := files[location]) <= whole else 0)
+        return far.open_far(location, size if (size := sizes[location]) <= whole else 0)
 
-    with _Window({location: min(size, whole) for location, size in files.items()}, opened).open() as window:
+    with _Window({location: min(size, whole) for location, size in sizes.items()}, opened).open() as window:
         yield _InputsAhead(io, window)
 
 
@@ -73,6 +74,11 @@ def writes_behind(io: FileIO, folder: str) -> Iterator[FileIO]:
         behind = _WritesBehind(io, threads)
         yield behind
         behind.wait(0)
+
+
+def _far_ones(io: FileIO, files: Mapping[str, int]) -> dict[str, int]:
+    """A table may have files of both kinds: it was moved from HDFS or a disk into a store, and its old files stayed."""
+    return {location: size for location, size in files.items() if io.is_far(location)} if isinstance(io, FarFiles) else {}
 
 
 class _Window(Generic[T]):

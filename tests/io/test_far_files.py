@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import BinaryIO
 
 import pytest
@@ -173,6 +174,33 @@ def test_where_files_are_near_nothing_changes(memory: MemoryFileIO) -> None:
     files = filled(memory, 3)
     with bytes_ahead(memory, files) as a, inputs_ahead(memory, files) as b, writes_behind(memory, "memory://b") as c:
         assert a is b is c is memory
+
+
+@pytest.mark.parametrize("first", ["near", "far"])
+def test_of_files_some_of_which_are_near_the_others_are_asked_for_ahead(memory: MemoryFileIO, tmp_path: Path, first: str) -> None:
+    class Both(Far):
+        def is_far(self, location: str) -> bool:
+            return location.startswith("memory:")
+
+        def read(self, location: str) -> bytes:
+            return super().read(location) if self.is_far(location) else Path(location).read_bytes()
+
+        def open_input(self, location: str) -> BinaryIO:
+            return super().open_input(location) if self.is_far(location) else open(location, "rb")
+
+        def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
+            assert self.is_far(location)
+            return super().open_far(location, size)
+
+    (tmp_path / "near").write_bytes(b"near")
+    near_ones, far_ones = {str(tmp_path / "near"): 4}, filled(memory, 8)
+    files = {**near_ones, **far_ones} if first == "near" else {**far_ones, **near_ones}
+    both = Both(memory, together=4)
+    with bytes_ahead(both, files) as io:
+        assert sorted(map(io.read, files)) == [b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"near"]
+    with inputs_ahead(both, files) as io:
+        assert sorted(io.open_input(location).read() for location in files)[-1] == b"near"
+    assert set(both.asked.values()) == {2}
 
 
 @pytest.mark.parametrize("wrap", [ReadOnlyFileIO, lambda io: MappedFileIO(io, [("s3://x", "memory://b")])])

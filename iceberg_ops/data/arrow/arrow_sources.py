@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -27,12 +28,49 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
     if local is None:
         opened = io.open_input(location)
         content = opened.content if isinstance(opened, HoldsContent) else None
-        return pa.PythonFile(opened, "r") if content is None else pa.BufferReader(content)
+        return StoreSource(_Heard(opened), "r") if content is None else pa.BufferReader(content)
     with io.open_input(location) as file:
         if file.seek(0, os.SEEK_END) <= _AT_ONCE:
             file.seek(0)
             return pa.BufferReader(file.read())
     return pa.OSFile(local) if FILES_MAY_CHANGE in io.properties else pa.memory_map(local)
+
+
+class StoreSource(pa.PythonFile):  # type: ignore[misc]
+    """A file that is read through the FileIO. ``heard`` is the reader."""
+
+    def __init__(self, heard: _Heard, mode: str) -> None:
+        self.heard = heard  # Arrow's own part is made by __new__
+
+
+class _Heard:
+    """A reader that keeps the error with which a read ended."""
+
+    def __init__(self, opened: BinaryIO) -> None:
+        self._opened = opened
+        self.error: BaseException | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._opened.read(size)
+        except BaseException as e:
+            self.error = e
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+
+@contextmanager
+def errors_of_reads(source: pa.NativeFile) -> Iterator[None]:
+    """Within this context ``source`` is read by a library that makes an error of its own of each error of a read (liborc). Raises
+    the reader's own instead: a store that gives no answer, or an interrupt, is no damage."""
+    try:
+        yield
+    except Exception:
+        if isinstance(source, StoreSource) and source.heard.error is not None:
+            raise source.heard.error from None
+        raise
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 import pyarrow as pa
 from pyarrow import orc
 
-from iceberg_ops.data.arrow.arrow_sources import arrow_failures, arrow_source
+from iceberg_ops.data.arrow.arrow_sources import arrow_failures, arrow_source, errors_of_reads
 from iceberg_ops.data.arrow.arrow_values import bare_batch
 from iceberg_ops.data.arrow.batch_sizes import BATCH_BYTES, cut
 from iceberg_ops.data.columns.file_columns import ColumnIds, FileColumn, pruned
@@ -32,7 +32,8 @@ class OrcDataFile:
         self.location = location
         self._source = arrow_source(io, location)
         try:
-            self._file = orc.ORCFile(self._source)
+            with errors_of_reads(self._source):
+                self._file = orc.ORCFile(self._source)
             self.columns: tuple[FileColumn, ...] = ids.columns(self._file.schema)
         except BaseException:
             self._source.close()
@@ -47,7 +48,7 @@ class OrcDataFile:
         picked = [c for c in self.columns if leaves.intersection(c.leaves)]
         whole = {n for c in picked for n in c.leaves}
         try:
-            with arrow_failures(self.location):
+            with arrow_failures(self.location), errors_of_reads(self._source):
                 for stripe in self._stripes(start, length):
                     batch = self._read(stripe, picked) if picked else bare_batch(stripe.rows)
                     columns = pruned(self.columns, batch.schema, whole)
