@@ -225,3 +225,42 @@ def test_a_promoted_partition_value_is_one_value_in_every_schema_of_the_table(no
         context = ReadContext(table_schema=schema, projected=schema, schemas=tuple(schemas), specs={0: spec}).select(["_partition"])
         (batch,) = read_task(FileScanTask(file, 1), context, io)
         assert rows_of(context.projected, [batch]) == [((DATED[now],),)]
+
+
+STRUCTS = {
+    "the inner struct": pa.StructArray.from_arrays([pa.array([1, 2], pa.int32())], ["a"]),
+    "no inner struct": None,
+}
+
+
+@pytest.mark.parametrize("held", STRUCTS)
+def test_a_required_field_needs_no_value_where_no_row_shows_its_struct(held: str) -> None:
+    """Arrow holds any value below a null struct: an inner struct without its required field is present there. And an inner struct
+    that the rows lack is filled with its default only where the outer one is present. Both were refused."""
+    inner = StructType((NestedField(4, "a", INT), NestedField(5, "r", INT, True)))
+    fields = StructType((NestedField(3, "inner", inner, False, None, MISSING, (None, None)), NestedField(6, "b", INT)))
+    schema = Schema.of(ID, NestedField(2, "s", fields))
+    parts = {"inner": STRUCTS[held], "b": pa.array([1, 2], pa.int32())}
+    arrays = {name: part for name, part in parts.items() if part is not None}
+    for gone in ([True, True], [True, False]):
+        outer = pa.StructArray.from_arrays(list(arrays.values()), list(arrays), mask=pa.array(gone))
+        batch = pa.RecordBatch.from_arrays([pa.array([1, 2]), outer], ["id", "s"])
+        if all(gone):
+            rows = rows_of(schema, [conform(batch, schema)])
+            assert rows == [(1, None), (2, None)]
+            io = new_io()
+            assert read(write(write_context(schema), io, rows), schema, io) == rows
+        else:
+            with pytest.raises(DataError, match=r"s\.inner\.r is required and has no write-default"):
+                conform(batch, schema)
+
+
+def test_an_inner_struct_that_is_null_wherever_it_is_shown_needs_no_values() -> None:
+    fields = StructType((NestedField(3, "inner", StructType((NestedField(4, "a", INT), NestedField(5, "r", INT, True)))),))
+    schema = Schema.of(ID, NestedField(2, "s", fields))
+    inner = pa.StructArray.from_arrays([pa.array([1, 2], pa.int32())], ["a"], mask=pa.array([False, True]))
+    outer = pa.StructArray.from_arrays([inner], ["inner"], mask=pa.array([True, False]))
+    rows = rows_of(schema, [conform(pa.RecordBatch.from_arrays([pa.array([1, 2]), outer], ["id", "s"]), schema)])
+    assert rows == [(1, None), (2, (None,))]
+    io = new_io()
+    assert read(write(write_context(schema), io, rows), schema, io) == rows

@@ -182,14 +182,15 @@ def _has_shape(column: FileColumn, f: NestedField) -> bool:
 
 
 def _struct(array: pa.Array, column: FileColumn, type_: StructType, missing: MissingValues) -> pa.Array:
+    # Below a null struct, Arrow may hold any value: ``flatten`` shows it as null.
+    parts = array.flatten() if array.null_count else [array.field(i) for i in range(array.type.num_fields)]
     children = []
     for f in type_.fields:
         child = find_column(column.children, f.field_id)
-        inner = None if child is None else array.field(child.index)
-        if child is None and f.required and array.null_count == len(array):
-            children.append(pa.nulls(len(array), arrow_type(f.type)))
+        if child is None and array.null_count == len(array):  # no row shows it, so it needs no value
+            children.append(repeated(f.type, None, len(array)))
         else:
-            children.append(_field(inner, child, f, len(array), missing))
+            children.append(_field(None if child is None else parts[child.index], child, f, len(array), missing))
     if not children:
         return pa.array([None if n else {} for n in array.is_null().to_pylist()], pa.struct([]))
     if array.null_count:
