@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from tests.two_processes import OF_CATALOGS, SECONDS, Shares, longest_first, share
+from tests.two_processes import OF_SERVERS, SECONDS, SERVERS, Shares, longest_first, share
 
 TESTS = Path(__file__).parent
+OF_A_SERVER = re.compile(r"[( \"](glue_endpoint|hive_metastore|nessie_server|object_store|postgresql_server|rest_server)(: |\"\))")
+"""A parameter that is a fixture of ``tests/conftest.py`` and starts a server, or a call that asks for one by its name."""
 
 
 class Item:
@@ -21,18 +24,24 @@ class Item:
 
 
 def test_shares_come_by_what_they_take_and_stay_whole() -> None:
-    java = [Item(f"tests/interop/test_{n}.py::test_it", "java") for n in "ab"]
+    java = [Item("tests/interop/test_a.py::test_it", "java"), Item("tests/io/test_hdfs.py::test_it")]
     plain, slow, spark = Item("tests/a.py::test_it"), Item("tests/b.py::test_it", "slow"), Item("tests/c.py::test_it", "spark")
     last = Item("tests/a.py::test_again")
     items: Any = [plain, java[0], slow, spark, java[1], last]
     longest_first(items)
     assert items == [*java, slow, spark, plain, last]
-    assert share("tests/interop/test_a.py") == share("tests/interop/test_b.py") != share("tests/a.py")
-    assert len({share(f"tests/{file}.py") for file in OF_CATALOGS}) == 1
+    assert share("tests/interop/test_a.py") == share("tests/io/test_hdfs.py") != share("tests/a.py")
+
+
+def test_files_that_ask_for_a_server_of_the_session_are_in_one_share() -> None:
+    files = {str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("*.py") if OF_A_SERVER.search(path.read_text())}
+    found = {file for file in files if share(file) == SERVERS}
+    assert files - found == {"tests/conftest.py"}
+    assert [start for start in OF_SERVERS if not any(file.startswith(start) for file in found)] == []
 
 
 def test_what_is_known_to_take_long_is_there() -> None:
-    assert [file for file in (*SECONDS, *OF_CATALOGS) if not (TESTS / f"{file}.py").is_file()] == []
+    assert [file for file in SECONDS if not (TESTS / f"{file}.py").is_file()] == []
     assert min(SECONDS.values()) >= 15
 
 

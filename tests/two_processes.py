@@ -9,11 +9,21 @@ from __future__ import annotations
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-JAVA = "Iceberg Java"
-"""The share of files that ask Iceberg Java, which is started once for them."""
-CATALOGS = "servers of catalogs"
-"""The share of files that ask servers of most catalogs, each of which is started once for them."""
-OF_CATALOGS = ("catalog/test_conformance", "catalog/test_large_listings", "docs/test_catalogs")
+SERVERS = "servers"
+"""The share of files that ask Iceberg Java, or a server of ``tests.servers`` by a fixture of the session: each is started once for
+them, and a JVM with a metastore, Nessie or HDFS takes five seconds of CPU time or more."""
+OF_SERVERS = (
+    "tests/catalog/",
+    "tests/interop/",
+    "tests/io/",
+    "tests/actions/test_requests_counted.py",
+    "tests/cli/test_object_stores.py",
+    "tests/cli/test_rest_catalog.py",
+    "tests/docs/test_catalogs.py",
+    "tests/docs/test_stores_page.py",
+    "tests/torture/test_far_store.py",
+)
+"""Their files and folders."""
 SECONDS = {
     "interop/test_row_operations_like_java": 90,
     "spark/test_cluster": 65,
@@ -94,9 +104,7 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 def share(file: str) -> str:
     """What is given to one process as a whole."""
-    if file.startswith("tests/interop/"):
-        return JAVA
-    return CATALOGS if file.removeprefix("tests/").removesuffix(".py") in OF_CATALOGS else file
+    return SERVERS if file.startswith(OF_SERVERS) else file
 
 
 class Shares(LoadFileScheduling):

@@ -19,6 +19,8 @@ from tests.servers.hive_metastore import HiveMetastore
 pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
 _NAMES = itertools.count()
+ASKS_OFTEN = {"lock-check-min-wait-time": "0.05", "lock-check-max-wait-time": "0.2", "lock-check-retries": "500"}
+"""pyiceberg waits two seconds before it asks for a lock again, then four, and nobody else gets the lock meanwhile."""
 
 
 @pytest.fixture
@@ -36,6 +38,7 @@ def lake(java_lake: tuple[Java, SqlCatalog], hive_metastore: HiveMetastore, tmp_
         ".uri": hive_metastore.uri,
         ".warehouse": f"file:{tmp_path}/wh",
         ".cache-enabled": "false",
+        ".hadoop.iceberg.hive.lock-check-max-wait-ms": "200",
     }
     for key, value in properties.items():
         java(f"SET `spark.sql.catalog.{name}{key}`=`{value}`")
@@ -45,7 +48,7 @@ def lake(java_lake: tuple[Java, SqlCatalog], hive_metastore: HiveMetastore, tmp_
 def pyiceberg_catalog(server: HiveMetastore) -> Any:
     from pyiceberg.catalog.hive import HiveCatalog as Theirs
 
-    return Theirs("hms", uri=server.uri)
+    return Theirs("hms", uri=server.uri, **ASKS_OFTEN)
 
 
 @pytest.mark.parametrize("locks", [True, False], ids=["with locks", "without locks"])

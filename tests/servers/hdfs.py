@@ -53,7 +53,7 @@ class Hdfs:
         self._server.process.send_signal(number)
 
     def close(self) -> None:
-        self._server.stop(1)
+        self._server.kill()
 
 
 @contextmanager

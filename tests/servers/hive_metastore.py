@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.java_options import SHORT_LIVED
 from tests.servers.process import Server, free_port, listens, start
 
 _SOURCE = Path(__file__).with_name("java") / "HiveMetastore.java"
@@ -19,7 +20,8 @@ class HiveMetastore:
         self._folder = folder
         jars = Path(pyspark.__file__).parent / "jars"
         self._classpath = f"{folder}/classes:{jars}/*"
-        subprocess.run(["javac", "-cp", f"{jars}/*", "-d", f"{folder}/classes", str(_SOURCE)], check=True, capture_output=True)
+        compiler = ["javac", *(f"-J{option}" for option in SHORT_LIVED.split())]
+        subprocess.run([*compiler, "-cp", f"{jars}/*", "-d", f"{folder}/classes", str(_SOURCE)], check=True, capture_output=True)
         self.port = free_port()
         self.warehouse = f"file:{folder}/warehouse"
         self._settings = {

@@ -24,6 +24,8 @@ ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key"
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The account of every Azurite; it is no secret."""
+PAGES = {"versitygw": 1_000, "moto": 100, "gcs": 100, "azurite": 5_000}
+"""Keys in a page of a listing, by store: moto is slow with a thousand keys, so its pages are short; the others are real ones."""
 _FOR_S3 = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/us-east-1/s3/aws4_request"
 """By which moto knows what a request is for; it verifies no signature."""
 
@@ -74,7 +76,10 @@ def moto(folder: Path) -> Iterator[Store]:
     if not python.exists():
         missing("moto")
     command: list[str | Path] = [python, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
-    with started("moto", command, log=folder / "log", ready=lambda: _answers(port, "/moto-api/"), patience_s=60):
+    pages = {"MOTO_S3_DEFAULT_MAX_KEYS": str(PAGES["moto"])}
+    with started(
+        "moto", command, log=folder / "log", ready=lambda: _answers(port, "/moto-api/"), environment=pages, patience_s=60, stop_s=0
+    ):
         _ask(port, "PUT", f"/{BUCKET}", headers={"Authorization": _FOR_S3})
         yield Store("moto", port, f"s3://{BUCKET}", s3_properties(port))
 
@@ -106,7 +111,7 @@ def azurite(folder: Path) -> Iterator[Store]:
         "--silent",
     ]
     endpoint = f"http://{LOOPBACK}:{port}/{AZURE_ACCOUNT}"
-    with started("azurite", command, log=folder / "log", ready=lambda: listens(port), patience_s=60, stop_s=1):
+    with started("azurite", command, log=folder / "log", ready=lambda: listens(port), patience_s=60, stop_s=0):
         _ask(port, "PUT", f"/{AZURE_ACCOUNT}/{BUCKET}?restype=container", headers=_signed_for_azure())
         properties = {"adls.account-name": AZURE_ACCOUNT, "adls.account-key": AZURE_KEY, "adls.endpoint": endpoint}
         yield Store("azurite", port, f"abfss://{BUCKET}@{AZURE_ACCOUNT}.dfs.core.windows.net", properties)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from iceberg_ops.catalog.glue.glue_catalog import GlueCatalog
-from iceberg_ops.catalog.glue.glue_client import Glue
 from iceberg_ops.catalog.glue.glue_table import location_in
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.loop.committer import commit
@@ -27,45 +23,12 @@ from iceberg_ops.errors import (
     OptionError,
     TerminalError,
 )
-from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.types import LONG
 from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table
-from tests.catalog.test_conformance import glue
+from tests.catalog.glue.conftest import SECRET, call
 from tests.servers.proxy import Answer, Before, FaultProxy, LostAnswer, LostRequest
-
-SECRET = "glue-secret-of-the-test"
-
-
-def proxy_of(glue_endpoint: str) -> FaultProxy:
-    address = urlsplit(glue_endpoint)
-    assert address.hostname is not None
-    assert address.port is not None
-    return FaultProxy((address.hostname, address.port))
-
-
-def catalog_behind(proxy: FaultProxy, glue_endpoint: str, folder: Path) -> GlueCatalog:
-    """A catalog behind the proxy, with namespace ``ns``."""
-    glue(glue_endpoint, folder)
-    keys = {"glue.region": "us-east-1", "glue.access-key-id": "test", "glue.secret-access-key": SECRET}
-    client = Glue("glue", {"glue.endpoint": proxy.endpoint, **keys}, sleep=lambda _: None)
-    return GlueCatalog("glue", client, LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
-
-
-@pytest.fixture
-def proxy(glue_endpoint: str) -> Iterator[FaultProxy]:
-    with proxy_of(glue_endpoint) as found:
-        yield found
-
-
-@pytest.fixture
-def catalog(glue_endpoint: str, proxy: FaultProxy, tmp_path: Path) -> GlueCatalog:
-    return catalog_behind(proxy, glue_endpoint, tmp_path)
-
-
-def call(name: str) -> Any:
-    return lambda request: request.headers.get("X-Amz-Target", request.headers.get("x-amz-target")) == f"AWSGlue.{name}"
 
 
 @pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["that happened", "that did not"])

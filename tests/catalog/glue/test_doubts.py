@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -22,21 +21,10 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.local import LocalFileIO
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table
-from tests.catalog.test_glue import SECRET, call, catalog_behind, proxy_of
+from tests.catalog.glue.conftest import SECRET, call
 from tests.servers.proxy import Answer, Before, ChangedAnswer, Fault, FaultProxy, LostAnswer, LostRequest, Reply
 
 NEW = ("ns", "new")
-
-
-@pytest.fixture
-def proxy(glue_endpoint: str) -> Iterator[FaultProxy]:
-    with proxy_of(glue_endpoint) as found:
-        yield found
-
-
-@pytest.fixture
-def catalog(glue_endpoint: str, proxy: FaultProxy, tmp_path: Path) -> GlueCatalog:
-    return catalog_behind(proxy, glue_endpoint, tmp_path)
 
 
 def error(kind: str) -> bytes:
