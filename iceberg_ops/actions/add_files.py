@@ -147,11 +147,11 @@ def _look_afterwards(run: Run, options: AddFilesOptions, listed: Listed) -> None
             _forbid_others(run, options)
     except UnsupportedError as e:
         raise IncompleteError(
-            f"{done} another table was made around them at the same moment ({e}), and its jobs did not see the import if they were "
-            f"running: look whether the files are all there when they have ended"
+            f"{done} another table was created around them at the same time ({e}), and its running jobs did not know about the "
+            f"import: when these jobs have ended, check that all files still exist"
         ) from e
     except (CatalogUnavailableError, OSError) as e:
-        log.warning("%s whether other jobs have deleted some at the same moment is not known: %s", done, e)
+        log.warning("%s it is not known whether other jobs deleted some of them at the same time: %s", done, e)
 
 
 def _differing(run: Run, options: AddFilesOptions, listed: Listed) -> tuple[list[str], list[str]]:

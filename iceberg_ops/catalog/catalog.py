@@ -85,7 +85,8 @@ class Catalog(Protocol):
 
     def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
         """Identifiers of the tables directly in a namespace, in the catalog's own order. The first ones come before later pages are
-        asked for; a table that is renamed meanwhile may come twice or not at all. Raises NoSuchNamespaceError with the first."""
+        asked for; a table that is renamed in the meantime may occur twice or not at all. Raises NoSuchNamespaceError with the
+        first."""
         ...
 
     def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:

@@ -8,9 +8,9 @@ The environment variable ``ICEBERG_OPS_CATALOGS`` names the file; the default is
         properties: {uri: "sqlite:////data/catalog.db", warehouse: "file:///data/warehouse"}
     also-read: [pyiceberg, "spark:/opt/spark/conf/spark-defaults.conf"]
 
-``also-read`` takes over the catalogs of other programs: ``pyiceberg`` (what pyiceberg itself would read), ``spark`` (the defaults
-that Spark would read), or one of them with a file. The variable may also be such a text, for whoever has no catalogs file. A
-catalog of the file itself takes the place of one with its name.
+``also-read`` adds the catalogs of other programs: ``pyiceberg`` (the files that pyiceberg itself would read), ``spark`` (the
+defaults that Spark would read), or one of them with a file. The variable may also have such a value, if there is no catalogs file.
+A catalog in the file itself overrides one of the same name.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _configured(environment: Mapping[str, str]) -> _Configured:
 
 
 def _without(own: list[str], known: list[Taken], catalogs: list[Taken]) -> Iterator[Taken]:
-    """Without those that the file itself defines. Raises OptionError for one that two sources define."""
+    """The catalogs that the file itself does not define. Raises OptionError for one that two sources define."""
     sources = {other.name: other.source for other in known}
     for found in (other for other in catalogs if other.name not in own):
         if found.name in sources:
@@ -121,7 +121,7 @@ def _without(own: list[str], known: list[Taken], catalogs: list[Taken]) -> Itera
 
 
 def _foreign(source: str, environment: Mapping[str, str], where: str) -> tuple[list[Path], list[Taken]]:
-    """The files and catalogs of a text such as ``pyiceberg`` or ``spark:FILE``. Raises OptionError."""
+    """The files and catalogs of a value such as ``pyiceberg`` or ``spark:FILE``. Raises OptionError."""
     if (m := _FOREIGN.fullmatch(source)) is None:
         raise OptionError(
             f"{where}: {source!r} must be pyiceberg or spark, or one of them with a file, as in spark:/etc/spark-defaults.conf"

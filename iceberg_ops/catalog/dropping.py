@@ -1,5 +1,5 @@
-"""Dropping a table with its files, the same in every catalog: first find out who may need the files, then drop the name, then
-delete.
+"""Dropping a table with its files, the same in every catalog: first find the tables that may need the files, then drop the name,
+then delete.
 
 Each catalog defines how it drops a name. Files that cannot be proven to belong only to the table stay.
 """

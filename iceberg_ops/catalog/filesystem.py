@@ -7,8 +7,8 @@ other readers. A hint above every version means that the current version's file 
 on a lower version.
 
 After a writer has created its version, it checks whether the version is valid (``placed_version``), and deletes it if not: the
-table was dropped meanwhile, or the clean-up of old versions had freed the name. A drop marks the table's uuid before it deletes
-anything, so that no late version restores the table. ``versions`` says who may delete a dropped table's versions.
+table was dropped in the meantime, or the clean-up of old versions had freed the name. A drop marks the table's uuid before it
+deletes anything, so that no late version restores the table. ``versions`` says who may delete a dropped table's versions.
 
 Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise (``file_creation``).
 
@@ -137,8 +137,8 @@ class FileSystemCatalog(FolderNamespaces):
         return newest <= versions.last_of_dropped() or self._is_empty(versions.folder, living[newest])
 
     def _check_not_empty(self, identifier: Identifier) -> None:
-        """A version that stays empty has its own error: it cannot be determined whether it was committed, because a power cut also
-        empties files."""
+        """A version that stays empty has its own error: it cannot be determined whether it was committed, because a power failure
+        also empties files."""
         folder, living = self._versions(identifier).folder, self._versions(identifier).living()
         version = max(living, default=0)
         if living and self._is_empty(folder, living[version]):
@@ -224,8 +224,8 @@ class FileSystemCatalog(FolderNamespaces):
     def _is_first(
         self, identifier: Identifier, versions: TableVersions, location: str, first: int, metadata: TableMetadata
     ) -> bool:
-        """Create the first version; False if another table of the name was dropped meanwhile: its mark reserves the number for
-        its late writers, so the caller must take another number. Raises AlreadyExistsError."""
+        """Create the first version; False if another table of the name was dropped in the meantime: its mark reserves the number
+        for its late writers, so the caller must take another number. Raises AlreadyExistsError."""
         taken = AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
         data = _encoded(location, metadata)
         try:
@@ -285,8 +285,8 @@ class FileSystemCatalog(FolderNamespaces):
         return location
 
     def _warn_beside_java(self, identifier: Identifier, current: TableMetadata) -> None:
-        """Java's Hadoop catalog ends a commit with a rename, which takes the place of a file that is there, except in HDFS. Said
-        once for each table."""
+        """Java's Hadoop catalog ends a commit with a rename, which replaces an existing file, except in HDFS. Logged once for each
+        table."""
         by = current.current_snapshot.summary.get(_BY_JAVA) if current.current_snapshot else None
         if by is None or identifier in self._warned or is_in_hdfs(self.io, self._root):
             return

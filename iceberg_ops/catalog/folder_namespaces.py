@@ -47,7 +47,7 @@ class FolderNamespaces(BaseCatalog):
         return isinstance(self.io, ListsFolders) and folder in self.io.list_folder(folder.rpartition("/")[0])[0]
 
     def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
-        """All names of folders are listed first; a look into each shows whether it is a table."""
+        """All names of folders are listed first; then each folder is listed to decide whether it is a table."""
         self._check_namespace(namespace)
         yield from (name for name, is_table in self._looked_into(namespace) if is_table)
 
@@ -55,7 +55,7 @@ class FolderNamespaces(BaseCatalog):
         return [name for name, is_table in self._looked_into(parent) if not is_table]
 
     def _looked_into(self, namespace: tuple[str, ...]) -> Iterator[tuple[Identifier, bool]]:
-        """The folders in a namespace, sorted, and whether each is a table. Where a look takes long, several are made at a time."""
+        """The folders in a namespace, sorted, and whether each is a table. If a listing takes long, several run at a time."""
         names = ((*namespace, name) for name in sorted(self._children(namespace)))
         if not is_far(self.io, self._root):
             yield from ((name, self.table_exists(name)) for name in names)
@@ -116,8 +116,8 @@ class FolderNamespaces(BaseCatalog):
 
 
 def check_no_pointers(identifier: tuple[str, ...]) -> None:
-    """Raise BadInputError for the name of a version file or hint: with such a name below ``metadata``, a namespace would be taken
-    for a table, and its tables would not be found."""
+    """Raise BadInputError for the name of a version file or hint: with such a name below ``metadata``, a namespace would look like
+    a table, and its tables would not be found."""
     if name := next((name for name in identifier if is_pointer(name)), None):
         raise BadInputError(f"name {name!r}: a filesystem catalog finds tables by files of this name: choose another name")
 
@@ -141,7 +141,7 @@ def _folders_in(folder: str, above: list[str]) -> set[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """A link that leads in a circle is not a folder."""
+    """A circular link is not a folder."""
     try:
         return entry.is_dir()
     except OSError as e:

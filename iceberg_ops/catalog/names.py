@@ -48,7 +48,8 @@ def are_folders(identifier: Iterable[str]) -> bool:
 def forbid_content(
     namespace: tuple[str, ...], tables: Iterable[tuple[str, ...]], namespaces: Callable[[], Iterable[tuple[str, ...]]]
 ) -> None:
-    """Raise BadInputError if a namespace that is to be dropped holds any; the first ones are named, and no more are asked for."""
+    """Raise BadInputError if a namespace that is to be dropped contains any; the message names the first ones, and no more are
+    listed."""
     if held := list(islice(tables, _NAMED)) or list(islice(namespaces(), _NAMED)):
         raise BadInputError(f"namespace {'.'.join(namespace)} is not empty: it holds {', '.join(map('.'.join, held))}")
 

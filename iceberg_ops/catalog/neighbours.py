@@ -12,9 +12,9 @@ A running import is not recorded yet. Its lease names the folder, so leases of t
 tables around the folder while it holds its lease, so a table that is created around the folder later finds the lease.
 
 Every table of the catalog is read, its own namespace first, and only if something would be deleted. Each table costs two reads of
-its metadata and one read of its leases, and a third read of its metadata if it may be renamed meanwhile. In a filesystem catalog
-every folder of the warehouse is read, because namespaces do not list all tables there (``warehouse_walk``). A table that cannot be
-read is an error, because its files cannot be identified.
+its metadata and one read of its leases, and a third read of its metadata if it may be renamed in the meantime. In a filesystem
+catalog every folder of the warehouse is read, because namespaces do not list all tables there (``warehouse_walk``). A table that
+cannot be read is an error, because its files cannot be identified.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
 
 
 def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:
-    """Prevents taking a table's live file for an orphan: a recorded relative location names another file in every working folder.
-    Raises UnsupportedError."""
+    """Prevents that a table's live file looks like an orphan: a recorded relative location names another file in every working
+    folder. Raises UnsupportedError."""
     if not is_absolute_under(io, location):
         raise UnsupportedError(
             f"not supported: removing orphan files where table {owner} records the relative location {location!r}, because the "
@@ -264,8 +264,8 @@ def forbid_second_name(catalog: Catalog, table: Table) -> list[Table]:
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
-    """The catalog's other tables, in their current state. A table that was dropped meanwhile is skipped. A table that was renamed,
-    or whose name another table has taken, is not skipped."""
+    """The catalog's other tables, in their current state. A table that was dropped in the meantime is skipped. A table that was
+    renamed, or whose name another table has taken, is not skipped."""
     return (found for found, _ in _of_others(catalog, table, lambda name: _loaded(catalog, name)))
 
 
@@ -316,8 +316,9 @@ def _of_others(
 ) -> Iterator[_Found]:
     """Each other table, with the folders that its jobs have ``leased``.
 
-    A name may get another table meanwhile: a table is renamed, two are swapped, or one replaces a dropped one. So if tables can be
-    renamed, every name is read again, also the name of ``table``, until no name has a table that was not found under it before."""
+    A name may get another table in the meantime: a table is renamed, two are swapped, or one replaces a dropped one. So if tables
+    can be renamed, every name is read again, also the name of ``table``, until no name has a table that was not found under it
+    before."""
     is_renamable = not isinstance(catalog, KeepsTablesInFolders)
     own, holders = table.identifier[1:], dict[Identifier, Table | None]()
 

@@ -99,7 +99,7 @@ def _check_new_snapshots(current: TableMetadata, updates: Sequence[TableUpdate])
 
 
 def _check_schema_and_specs(updated: TableMetadata, update: AddSnapshot) -> None:
-    """Prevents a snapshot that nobody can read. The id alone does not identify a schema or spec: a free id is assigned again."""
+    """Prevents a snapshot that no engine can read. The id alone does not identify a schema or spec: a free id is assigned again."""
     name = f"snapshot {update.snapshot.snapshot_id}"
     for spec in update.specs:
         if updated.specs_by_id.get(spec.spec_id) != spec:

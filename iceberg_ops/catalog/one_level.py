@@ -12,7 +12,7 @@ from iceberg_ops.errors import BadInputError
 
 
 class OneLevelCatalog(RecordingCatalog, ABC):
-    """A subclass asks the service for its databases, and knows its rules about names."""
+    """A subclass gets the databases from the service, and defines its rules about names."""
 
     @abstractmethod
     def _databases(self) -> Iterable[str]:
@@ -24,12 +24,12 @@ class OneLevelCatalog(RecordingCatalog, ABC):
 
     @abstractmethod
     def _is_kept(self, name: str) -> bool:
-        """Whether the service keeps the name as it is: it may find a table or database by other spellings, which are no other
-        names."""
+        """Whether the service stores the name unchanged: it may find a table or database by other spellings, which are the same
+        name."""
 
     @abstractmethod
     def _check_new_name(self, name: str) -> None:
-        """Raise BadInputError for a name that the service does not take for something new."""
+        """Raise BadInputError for a name that the service does not accept for a new object."""
 
     @property
     @abstractmethod

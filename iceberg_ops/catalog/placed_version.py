@@ -29,7 +29,7 @@ class PlacedVersion:
     current_location: str
 
     def refusal(self) -> str | None:
-        """Why the version does not count; None if it is the table's. Raises CorruptTableError if neither can be shown."""
+        """Why the version does not count; None if it belongs to the table. Raises CorruptTableError if neither can be shown."""
         on_top = self._is_on_top_of_current()
         dropped = self.versions.dropped()
         if uuid_key(self.metadata.table_uuid) in dropped:
@@ -50,7 +50,7 @@ class PlacedVersion:
         return None
 
     def is_built_upon(self) -> bool:
-        """Whether another writer took the version for the current one and committed the next version on top of it."""
+        """Whether another writer read the version as the current one and committed the next version on top of it."""
         for name in self.versions.listed().get(self.version + 1, ()):
             later = read_metadata(self.versions.io, f"{self.versions.folder}/{name}")
             if same_uuid(later.table_uuid, self.metadata.table_uuid) and self._logged_by(later) == self.metadata.last_updated_ms:

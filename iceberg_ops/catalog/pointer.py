@@ -123,7 +123,7 @@ class PointerCatalog(BaseCatalog):
         )
 
     def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:
-        """False if a commit moved the pointer meanwhile. Raises AlreadyExistsError, CommitStateUnknownError."""
+        """False if a commit moved the pointer in the meantime. Raises AlreadyExistsError, CommitStateUnknownError."""
         try:
             done, doubt = self._asked(lambda: self._rename_pointer(old, new, location))
         except AlreadyExistsError:
@@ -265,8 +265,8 @@ class PointerCatalog(BaseCatalog):
             log.warning("%s is left for remove_orphan_files: %s", location, e)
 
     def _discard_refused(self, identifier: Identifier, location: str) -> bool:
-        """Delete the file of a refused change. False, and no file is deleted, if the pointer is at the file: a store that reports a
-        refusal, and made the change all the same, must not cost the table its metadata."""
+        """Delete the file of a refused change. False, and no file is deleted, if the pointer is at the file: if a store reports a
+        refusal although it made the change, the table must not lose its metadata."""
         try:
             if self._current_location(identifier) == location:
                 log.warning("table %s is at %s, although that change was reported as refused", ".".join(identifier), location)

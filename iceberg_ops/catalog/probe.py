@@ -173,7 +173,7 @@ def probe_store(open_io: Callable[[], FileIO], folder: str) -> list[Step]:
 
 
 def verdict(what: str, steps: Sequence[Step]) -> str:
-    """What the results say of ``what``, in one line."""
+    """A summary of the results for ``what``, in one line."""
     failed = next((step for step in steps if step.outcome == "failed"), None)
     return f"{what} " + ("works, as far as it was tried" if failed is None else f"fails to {failed.name} ({failed.code})")
 

@@ -1,6 +1,6 @@
-"""Catalogs whose store records more of a table than where its metadata is: properties, columns, statistics.
+"""Catalogs whose store records more about a table than the location of its metadata: properties, columns, statistics.
 
-The pointer is still the only thing that decides. A subclass asks ``_published`` what it is about to record.
+Only the pointer defines the table. A subclass gets the values to record from ``_published``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class RecordingCatalog(PointerCatalog, ABC):
     _in_this_thread = _OfThread()
 
     def _published(self, location: str) -> Published:
-        """What is to be recorded with the pointer to ``location``. It is read where only the location was given (``register``)."""
+        """The values to record with the pointer to ``location``. The metadata is read if only the location is known
+        (``register``)."""
         return self._in_this_thread.published or Published(read_metadata(self.io, location))
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:

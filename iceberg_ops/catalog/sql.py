@@ -214,7 +214,7 @@ class SqlCatalog(PointerCatalog):
         return or_(TABLES.c.iceberg_type == TABLE_TYPE, TABLES.c.iceberg_type.is_(None))
 
     def _rows(self, query: Select[Any] | CompoundSelect[Any]) -> Sequence[Row[Any]]:
-        """One question. It is asked once more if its connection has been lost since it was used last."""
+        """One query. It is repeated once if its connection has been lost since the last use."""
         try:
             with self._connection() as connection:
                 return connection.execute(query).all()

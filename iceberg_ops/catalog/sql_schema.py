@@ -67,10 +67,10 @@ os.register_at_fork(after_in_child=_forget_connections)
 def open_engine(uri: str) -> Engine:
     """An engine in autocommit: every statement of this catalog is atomic by itself.
 
-    sqlite waits for a lock instead of failing, and gets one connection per use, so that processes and threads never share one. Of
-    other databases a connection is tried out before it is used again, if nobody has used it for ``IDLE_SECONDS``.
-    Raises OptionError for a wrong URI, RuntimeMissingError for a database driver that is not installed. Neither shows the
-    URI, because it may hold a password.
+    sqlite waits for a lock instead of failing, and gets one connection per use, so that processes and threads never share one. For
+    other databases, a connection that was idle for ``IDLE_SECONDS`` is tested before it is used again. Raises OptionError for a
+    wrong URI, RuntimeMissingError for a database driver that is not installed. Neither shows the URI, because it may hold a
+    password.
     """
     url = _parse(uri)
     if url.get_backend_name() != "sqlite":
@@ -92,7 +92,7 @@ def open_engine(uri: str) -> Engine:
 
 
 def _try_out_idle_connections(engine: Engine) -> None:
-    """Trying out a connection is a round trip, as loading a table is: most are used again at once."""
+    """A test of a connection is a round trip, as is loading a table; most connections are used again at once."""
 
     @event.listens_for(engine, "checkin")
     def _note(_connection: object, record: ConnectionPoolEntry) -> None:
@@ -154,7 +154,7 @@ def create_missing_tables(engine: Engine) -> bool:
 
 
 def _columns_if_both_exist(connection: Connection) -> frozenset[str] | None:
-    """Column names of the table of tables; None if this statement fails, for whatever reason: the questions that follow tell it."""
+    """Column names of the table of tables; None if this statement fails for any reason: the queries that follow show it."""
     both = f"SELECT {TABLES.name}.* FROM {TABLES.name}, {NAMESPACE_PROPERTIES.name} WHERE 1 = 0"
     try:
         return frozenset(map(str.lower, connection.execute(text(both)).keys()))

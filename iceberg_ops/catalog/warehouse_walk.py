@@ -5,7 +5,7 @@ under a name that begins with a dot. Each of them can be loaded by its name, and
 all tables reads every folder, also data folders: one listing of names per folder, and no file is opened.
 
 Symbolic links to folders are followed last, and each folder is visited once: a table with two names is found by the one without a
-link. A link to a folder around its own place is skipped, as in the listing of namespaces: behind it is the rest of the disk.
+link. A link to a folder around its own place is skipped, as in the listing of namespaces: it would lead to the rest of the disk.
 """
 
 from __future__ import annotations

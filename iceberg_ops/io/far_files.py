@@ -4,9 +4,9 @@
         for location in locations:
             near.read(location)
 
-``near`` answers as ``io`` does, errors included. While one file is worked on, the next ones are on their way: a few at a time, in
-the order that was told. A file that was not told, or is read a second time, is asked for as usual. ``writes_behind`` is the same
-for files that are written. Files that are near (on a disk), also some of many, are read as they are without this.
+``near`` behaves as ``io`` does, including errors. While one file is processed, the next ones are requested: a few at a time, in the
+given order. A file that was not listed, or is read a second time, is requested as usual. ``writes_behind`` is the same for files
+that are written. Near files (on a disk), even if others are far, are read as without this module.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def bytes_ahead(io: FileIO, files: Mapping[str, int] | Iterable[str]) -> Iterato
 
 @contextmanager
 def inputs_ahead(io: FileIO, files: Mapping[str, int], *, whole: int = 0) -> Iterator[FileIO]:
-    """Within this context ``files`` (location -> recorded size) are opened by ``open_input``. Of one up to ``whole`` bytes all is
-    asked for at once, of another its end."""
+    """Within this context ``files`` (location -> recorded size) are opened by ``open_input``. A file of up to ``whole`` bytes is
+    requested as a whole, otherwise its end."""
     sizes = _far_ones(io, files)
     if not sizes:
         yield io
@@ -59,7 +59,7 @@ def inputs_ahead(io: FileIO, files: Mapping[str, int], *, whole: int = 0) -> Ite
 
 
 def for_samples(io: FileIO) -> FileIO:
-    """For files that are opened before it is their turn: what was asked of them stays at hand until then."""
+    """For files that are opened before their turn: the data that was requested is kept until then."""
     return _InputsAhead(io.inner, io.window, keeps=True) if isinstance(io, _InputsAhead) else io
 
 
@@ -82,7 +82,7 @@ def _far_ones(io: FileIO, files: Mapping[str, int]) -> dict[str, int]:
 
 
 class _Window(Generic[T]):
-    """What was asked for and not taken yet. Safe to use from several threads."""
+    """Data that was requested and not used yet. Safe to use from several threads."""
 
     def __init__(self, sizes: Mapping[str, int], fetch: Callable[[str], T]) -> None:
         self._sizes, self._fetch = dict(sizes), fetch
@@ -106,7 +106,7 @@ class _Window(Generic[T]):
             return location in self._sizes
 
     def take(self, location: str, *, keep: bool) -> T:
-        """What the file's request gave; raises what it raised. ``keep``: it can be taken again."""
+        """The result of the file's request; raises its error. ``keep``: the result can be taken again."""
         with self._lock:
             found = self._ask(location)
             for passed in [x for x in self._asked if self._order[x] + AT_ONCE < self._order[location]]:

@@ -60,7 +60,7 @@ class FileIO(Protocol):
         ...
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file. An error of the store is raised: it does not answer the question."""
+        """Whether there is a file. An error of the store is raised, because it does not decide this."""
         ...
 
     def length(self, location: str) -> int:
@@ -112,15 +112,15 @@ class _Discarded(Exception):
 
 @runtime_checkable
 class ProvesExclusiveCreation(Protocol):
-    """What a kind of store can do beside of which not every one creates files exclusively."""
+    """An additional method of kinds of stores of which some do not create files exclusively."""
 
     def prove_exclusive_creation(self, folder: str) -> None:
-        """Try it out in ``folder``, once. Raises UnsupportedError where a file that exists would be written again."""
+        """Test this in ``folder``, once. Raises UnsupportedError if an existing file would be overwritten."""
         ...
 
 
 def prove_exclusive_creation(io: FileIO, folder: str) -> None:
-    """Prevents commits by files of one name in a store in which each of two writers believes that it has made the file. Raises
+    """Prevents commits by file name in a store in which two writers may both believe that they have created the file. Raises
     UnsupportedError, and what the store raises."""
     if isinstance(io, ProvesExclusiveCreation):
         io.prove_exclusive_creation(folder)
@@ -128,10 +128,10 @@ def prove_exclusive_creation(io: FileIO, folder: str) -> None:
 
 @runtime_checkable
 class KeepsFolders(Protocol):
-    """Additional methods of a store whose folders are there without files, too."""
+    """Additional methods of a store whose folders exist without files, too."""
 
     def make_folder(self, location: str) -> bool:
-        """Make a folder and those above it, unless they are there. False if there are no folders at this location."""
+        """Make a folder and those above it, unless they exist. False if this location has no folders."""
         ...
 
     def remove_empty_folders(self, location: str) -> None:
@@ -165,8 +165,8 @@ class FarFiles(Protocol):
         ...
 
     def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
-        """Ask for the file's last bytes, at least ``size`` if it has as many; each call of the result gives a reader like that of
-        ``open_input`` that starts with them. Raises the errors of ``open_input``."""
+        """Request the file's last bytes, at least ``size`` if it has that many; each call of the result returns a reader like that
+        of ``open_input`` that starts with them. Raises the errors of ``open_input``."""
         ...
 
 

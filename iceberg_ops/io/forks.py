@@ -1,8 +1,8 @@
-"""Whether this process was forked from one that had used a client of a store.
+"""Detects a process that was forked from one that had used a client of a store.
 
-Such a client works by threads, which a fork does not copy, and by connections, which a fork shares: in the child a call would wait
-for ever, or read what the parent is answered. So the child is told. A process that is forked before the first use is none of these,
-as Spark's Python workers are.
+Such a client uses threads, which a fork does not copy, and connections, which a fork shares: in the child a call would wait for
+ever, or read the answers for the parent. So the child gets an error. A process that is forked before the first use, such as Spark's
+Python workers, is not affected.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from iceberg_ops.errors import UnsupportedError
 
 
 class ForkGuard:
-    """Of one client. ``what``: the stores that it serves, as messages name them."""
+    """The guard of one client. ``what``: the stores that it serves, as messages name them."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -1,7 +1,7 @@
-"""Hadoop's settings, as the client reads them: ``core-site.xml`` and ``hdfs-site.xml`` in HADOOP_CONF_DIR (or in
+"""Hadoop's settings, with the client's rules: ``core-site.xml`` and ``hdfs-site.xml`` in HADOOP_CONF_DIR (or in
 HADOOP_HOME/etc/hadoop), and over them the properties ``hadoop.<name>``.
 
-They are read here, too, because they say which file system a location without authority means, and which authorities are one
+This package reads them too, because they define the file system of a location without authority, and which authorities are the same
 (``hdfs://nn`` and ``hdfs://nn:8020``; a name service and its name nodes).
 """
 
@@ -35,7 +35,7 @@ _OCTAL = re.compile(r"0?[0-7]{3}")
 
 @dataclass(frozen=True, slots=True)
 class HadoopSettings:
-    """``conf_dir``: where they came from; None without. ``values`` are theirs and those of the properties. ``services``:
+    """``conf_dir``: their folder; None without one. ``values``: the settings of the files and of the properties. ``services``:
     ``host:port`` of each name node -> its name service."""
 
     conf_dir: str | None
@@ -53,12 +53,12 @@ class HadoopSettings:
         return cls(conf_dir, {**values, **given}, _services({**values, **given}))
 
     def of_client(self) -> dict[str, str]:
-        """All of them, for the client: it need not read the files again, which may have changed."""
+        """All settings, for the client: it need not read the files again, which may have changed."""
         return {**_PATIENCE, **self.values}
 
     @property
     def default(self) -> tuple[str, str] | None:
-        """(scheme, authority) of locations that name none (``fs.defaultFS``); None if that is no HDFS."""
+        """(scheme, authority) of locations without one (``fs.defaultFS``); None if that is not HDFS."""
         parts = urlsplit(self.values.get("fs.defaultFS", ""))
         return (parts.scheme.lower(), parts.netloc) if parts.scheme.lower() in SCHEMES and parts.netloc else None
 
@@ -73,7 +73,7 @@ class HadoopSettings:
         return self.services.get(spelled, spelled)
 
     def umask(self) -> int:
-        """What is taken from the rights of new files (``fs.permissions.umask-mode``). Raises UnsupportedError."""
+        """The permission bits that new files do not get (``fs.permissions.umask-mode``). Raises UnsupportedError."""
         text = self.values.get("fs.permissions.umask-mode", "022")
         if _OCTAL.fullmatch(text) is None:
             raise UnsupportedError(f"not supported: fs.permissions.umask-mode {text!r}, because it is not three octal digits")

@@ -31,8 +31,8 @@ JAVA_NAMES = {
 
 
 def load_file_io(properties: Mapping[str, str] | None = None, renewal: Renewal | None = None) -> FileIO:
-    """Build the FileIO that ``properties`` describe; unknown keys are ignored, because they may be for others. ``renewal``: gives
-    them again, with credentials that are renewed. Raises OptionError."""
+    """Build the FileIO that ``properties`` describe; unknown keys are ignored, because they may be for others. ``renewal``: returns
+    them with renewed credentials. Raises OptionError."""
     properties = properties or {}
     name = properties.get(IO_IMPL, RESOLVING)
     name = JAVA_NAMES.get(name, name)

@@ -2,11 +2,11 @@
 
 Locations: ``/p``, ``file:/p`` and ``file:///p`` name the same file; nothing is percent-decoded, as in Hadoop.
 
-Creation is atomic and exclusive, also against other processes: bytes go to a hidden temporary file in the same folder, which
-is then hard-linked to its name (``link`` fails if the name exists). If the file system has no hard links, it is renamed by a
-call that fails if the name exists (``renameat2``). Only if neither works, the name is reserved with ``O_EXCL`` and the
-temporary file renamed over the reservation: a reader can see an empty file for a moment, and a crash in that moment leaves one.
-Nothing is fsynced: a table survives the crash of a process, and a power cut only as far as the file system promises.
+Creation is atomic and exclusive, also against other processes: bytes go to a hidden temporary file in the same folder, which is
+then hard-linked to its name (``link`` fails if the name exists). If the file system has no hard links, it is renamed by a call that
+fails if the name exists (``renameat2``). Only if neither works, the name is reserved with ``O_EXCL`` and the temporary file renamed
+over the reservation: a reader can see an empty file for a moment, and a crash in that moment leaves one. Nothing is fsynced: a
+table survives the crash of a process, but a power failure only as far as the file system guarantees.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class LocalFileIO:
         return [failure for failure in answers if failure is not None]
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
-        """Folders that are symbolic links are not followed; files that vanish meanwhile are skipped, and so are links without a
-        target file."""
+        """Folders that are symbolic links are not followed; files that disappear in the meantime are skipped, and so are links
+        without a target file."""
         folders = [prefix.rstrip("/") or "/"]
         while folders:
             below, files = self.list_folder(folders.pop())

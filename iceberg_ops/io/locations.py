@@ -127,9 +127,9 @@ def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
 def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
     """Whether two locations of equal identity are certainly one file, or one folder.
 
-    Identity passes over the authority of HDFS, so that no file is deleted that an engine spells in another way. It must not be
-    taken for a proof that a file is the table's own: a warehouse that was copied to another cluster has equal paths there.
-    Authorities are compared as Hadoop's settings have them; what they do not show to be one file system is taken for two."""
+    Identity ignores the authority of HDFS, so that no file is deleted that an engine spells in another way. It is not a proof that
+    a file belongs to the table: a warehouse that was copied to another cluster has equal paths there. Authorities are compared by
+    Hadoop's settings; authorities that these do not identify with each other count as two file systems."""
     one, other = (_mapped_by(io)(location) for location in (one, other))
     return _prefix_of(one) == _prefix_of(other) or _file_system(io, one) == _file_system(io, other)
 
@@ -154,8 +154,8 @@ def is_absolute_under(io: FileIO, location: str) -> bool:
 
 
 def forbid_relative(io: FileIO, location: str, what: str) -> None:
-    """Prevents metadata that only readers in one working folder understand, and whose files all others take for orphans.
-    Raises BadInputError."""
+    """Prevents metadata that only readers in one working folder understand, and whose files look like orphans to all others. Raises
+    BadInputError."""
     if not is_absolute_under(io, location):
         raise BadInputError(
             f"{what} {location!r} is relative: it would mean another place in every working folder. Name it by an absolute "

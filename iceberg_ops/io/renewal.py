@@ -1,7 +1,7 @@
-"""Credentials for files that somebody else lends for some time, and renews when he is asked.
+"""Temporary credentials for files, which their issuer renews on request.
 
-A FileIO whose credentials are renewed has properties that are current when they are read; sent to another process, they are what
-they were at that moment.
+A FileIO whose credentials are renewed has properties that are current when they are read; if they are sent to another process, they
+are a copy of that moment.
 """
 
 from __future__ import annotations

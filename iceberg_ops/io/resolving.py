@@ -1,7 +1,7 @@
-"""Every location by the store that its scheme names: ``s3://`` and its spellings, ``gs://``, ``abfss://`` and its spellings,
+"""Selects the store by the scheme of each location: ``s3://`` and its spellings, ``gs://``, ``abfss://`` and its spellings,
 ``hdfs://`` and ``viewfs://``, and files of this machine. The default FileIO (Java: ResolvingFileIO).
 
-A store's client is loaded when the first location of its scheme is met, so that work on local files needs none.
+A store's client is loaded at the first location of its scheme, so that work on local files needs none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STORES = {
 
 
 def object_store(name: str, properties: Mapping[str, str], renewal: Renewal | None = None) -> FileIO:
-    """The FileIO of an object store. Raises RuntimeMissingError where its client is not installed, OptionError."""
+    """The FileIO of an object store. Raises RuntimeMissingError if its client is not installed, OptionError."""
     if importlib.util.find_spec("obstore") is None:
         raise RuntimeMissingError("object stores need the client obstore: pip install 'iceberg-ops[stores]'")
     from iceberg_ops.io.stores.object_store import ObjectStoreFileIO  # noqa: PLC0415 - a back-end chosen by name
@@ -49,7 +49,7 @@ def object_store(name: str, properties: Mapping[str, str], renewal: Renewal | No
 
 
 def hdfs(properties: Mapping[str, str]) -> FileIO:
-    """The FileIO of HDFS. Raises RuntimeMissingError where its client is not installed, OptionError."""
+    """The FileIO of HDFS. Raises RuntimeMissingError if its client is not installed, OptionError."""
     if importlib.util.find_spec("hdfs_native") is None:
         raise RuntimeMissingError("HDFS needs the client hdfs-native: pip install 'iceberg-ops[hdfs]'")
     from iceberg_ops.io.hdfs.hdfs_file_io import HdfsFileIO  # noqa: PLC0415 - a back-end chosen by name

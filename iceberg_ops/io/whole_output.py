@@ -1,4 +1,4 @@
-"""An output whose file is there only once it is whole."""
+"""An output whose file exists only when it is complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class WholeOutput(io.BufferedIOBase):
-    """``close`` makes the file; an exception or a forgotten ``close`` leaves none. A constructor ends with ``_done = False``."""
+    """``close`` creates the file; an exception or a missing ``close`` leaves none. A constructor ends with ``_done = False``."""
 
     _done = True
     """There is nothing to make or to discard: closed, discarded, or not constructed."""
@@ -20,7 +20,7 @@ class WholeOutput(io.BufferedIOBase):
 
     @abstractmethod
     def _drop(self) -> None:
-        """Let go of all that is not the file. Called once, after ``_make_file`` as well."""
+        """Release everything but the file. Called once, also after ``_make_file``."""
 
     def writable(self) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""A seekable reader of a file that is asked for by ranges: few and large ones.
+"""A seekable reader of a file that requests few, large ranges.
 
-It opens with the file's last bytes, which hold the footer of a Parquet, ORC or Puffin file, and are all of a small file. What is
-read one after another is read ahead, more each time; what is read here and there is asked for as it is.
+It opens with the file's last bytes, which hold the footer of a Parquet, ORC or Puffin file, or all of a small file. Sequential
+reads are read ahead, more each time; random reads are requested exactly.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class WindowedInput(io.BufferedIOBase):
         return len(data)
 
     def peek(self, size: int = 0) -> bytes:
-        """What can be read without another request, at least a byte unless at the end (so that lines are not read byte by byte)."""
+        """The bytes that can be read without another request, at least one unless at the end (so that lines are not read byte by
+        byte)."""
         self._check_open()
         at = self._position
         part = self._part(1) if at < self._size else b""

@@ -1,4 +1,4 @@
-"""A FileIO that hands everything on to another one: the base of those that change how a few methods work."""
+"""A FileIO that passes every call to another one: the base of those that change a few methods."""
 
 from __future__ import annotations
 

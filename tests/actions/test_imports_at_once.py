@@ -84,7 +84,7 @@ def test_a_file_that_changes_while_it_is_imported_is_not_recorded_as_it_was(
 def test_a_file_that_changes_at_the_moment_of_its_import_is_said(change: Callable[[Lake, str], None]) -> None:
     lake = make_lake()
     folder = place(lake, "memory://import")
-    with pytest.raises(IncompleteError, match=r"0\.parquet was changed at the same moment"):
+    with pytest.raises(IncompleteError, match=r"0\.parquet was changed at the same time"):
         lake.run("add_files", catalog=Meddles(lake.catalog, lambda: change(lake, folder)), source_path=folder)
 
 

@@ -150,7 +150,12 @@ WRONG: dict[str, tuple[str, dict[str, Any], type[IcebergOpsError], str]] = {
     "SET of an unknown column": ("update", {"change": RowChange(set={"nope": "1"})}, OptionError, "SET 'nope' is not a column"),
     "no source": ("append", {}, OptionError, "append needs a source"),
     "a source that is not there": ("append", {"source": Source(format="csv", paths=["/no/such"])}, DataError, "no such path"),
-    "the target as a source": ("append", {"source": Source(format="table", table="test.db.t")}, OptionError, "the target itself"),
+    "the target as a source": (
+        "append",
+        {"source": Source(format="table", table="test.db.t")},
+        OptionError,
+        "is the target table, which already has these rows",
+    ),
     "no ON": ("merge", {"source": Source(format="sql", query="SELECT 1")}, OptionError, "needs an ON"),
     "a field it does not read": ("append", {"where": "id = 1"}, OptionError, "takes no where"),
     "an unknown option": ("delete", {"where": "true", "options": {"nope": "1"}}, OptionError, "nope"),

@@ -395,7 +395,7 @@ def test_dangling_deletes_go_on_request_even_without_other_work() -> None:
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"sort_order": "nope"}, "no column"),
+        ({"sort_order": "nope"}, "not a column"),
         ({"strategy": "sort"}, "needs option sort-order"),
         ({"output_spec_id": 7}, "the table's specs are"),
         ({"sort_order": "id sideways"}, "must be column or transform"),

@@ -155,7 +155,7 @@ def test_a_table_made_around_the_files_after_the_last_look_is_reported(
 
     monkeypatch.setattr(world.catalog, "_publish_first", slowly)
     told = (
-        r"was deleted at the same time" if late == "makes_and_cleans" else "another table was made around them at the same moment"
+        r"was deleted at the same time" if late == "makes_and_cleans" else "another table was created around them at the same time"
     )
     with pytest.raises(IncompleteError, match=rf"1 files are in table test\.ns\.new, but .*{told}"):
         world.creates()

@@ -192,7 +192,7 @@ def test_conditions_and_values_are_computed_from_rows_and_files_says_what_they_r
         (["append", "--from", "{tmp}/half"], "is half written"),
         (["append", "--from", "{tmp}/empty"], "is empty"),
         (["append", "--from", "{tmp}/folders"], "values in folder names"),
-        (["append", "--from-table", "lake.ns.t"], "is the target itself"),
+        (["append", "--from-table", "lake.ns.t"], "is the target"),
         (["append"], "append needs rows: --from PATH, --query SQL or --from-table TABLE"),
         (["delete", "--where", "soundex(city) = 'R500'"], "without Spark"),
         (["delete", "--where", "nope = 1"], "no column named 'nope'"),

@@ -1,6 +1,6 @@
-"""Catalogs out of the configuration of other programs, on request (see ``catalog.configuration``).
+"""Catalogs from the configuration of other programs, on request (see ``catalog.configuration``).
 
-- ``taken``: what one such catalog is here, and what of its settings has no effect.
+- ``taken``: one such catalog as a configuration of this package, and its settings that have no effect.
 - ``pyiceberg_settings``: ``.pyiceberg.yaml`` and ``PYICEBERG_CATALOG__*``.
-- ``spark_settings``: ``spark.sql.catalog.*`` of a properties file, which ``java_properties`` reads; ``jdbc`` turns its URLs.
+- ``spark_settings``: ``spark.sql.catalog.*`` of a properties file, which ``java_properties`` reads; ``jdbc`` converts its URLs.
 """

@@ -12,7 +12,7 @@ _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Key -> value; of a repeated key the last one counts. A value has no space around it, as Spark reads it."""
+    """Key -> value; the last value of a repeated key wins. Values are stripped of spaces, as in Spark."""
     found = {}
     for line in _logical_lines(text):
         key = _KEY.match(line)
@@ -24,7 +24,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments; one that ends with an odd number of backslashes goes on in the next."""
+    """Lines without comments; a line that ends with an odd number of backslashes continues in the next line."""
     begun = ""
     for natural in re.split(r"\r\n|\n|\r", text):
         line = natural.lstrip(" \t\f")

@@ -21,7 +21,7 @@ _OF_LIBPQ = {
 
 def sqlalchemy_url(url: str, properties: Mapping[str, str], notes: list[str]) -> str:
     """``properties``: of the connection, such as ``user`` and ``password``, which override those of the URL. Raises Unusable,
-    which shows nothing of the URL."""
+    without the URL."""
     if url.startswith(_SQLITE):
         path = url.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]
         return f"sqlite:///{path}"

@@ -1,7 +1,8 @@
 """The catalogs of pyiceberg: ``.pyiceberg.yaml``, and variables ``PYICEBERG_CATALOG__NAME__KEY``, which override it.
 
 pyiceberg takes the file from the folder PYICEBERG_HOME, else from the home folder, else from the working folder. Every value is
-text. It reads names in any case; here a catalog keeps the spelling of the file, because a SQL catalog's rows are found by it.
+text. pyiceberg ignores the case of names; here a catalog keeps the spelling of the file, because a SQL catalog stores it in its
+rows.
 
 Source: pyiceberg 0.12, ``utils/config.py`` and ``catalog/__init__.py``.
 """
@@ -36,8 +37,8 @@ _OF_OAUTH2 = {"token_url": "oauth2-server-uri", "scope": "scope"}
 
 
 def pyiceberg_catalogs(environment: Mapping[str, str], path: Path | None = None) -> tuple[list[Path], list[Taken]]:
-    """The file that is read, if there is one, and the catalogs. ``path``: read this file, and look for no other. Raises OptionError
-    for a file that is missing or cannot be read, and for variables that contradict it."""
+    """The file that is read, if there is one, and the catalogs. ``path``: read only this file. Raises OptionError for a file that
+    is missing or cannot be read, and for variables that contradict it."""
     if path is not None and not path.is_file():
         raise OptionError(f"pyiceberg:{path}: there is no such file")
     file = path or _file(environment)
@@ -58,7 +59,7 @@ def _file(environment: Mapping[str, str]) -> Path | None:
 
 
 def _lower(value: Any, where: str) -> dict[str, Any]:
-    """The mapping, all of whose keys count in any case. Raises OptionError for keys that differ only in case."""
+    """The mapping with its keys in lower case. Raises OptionError for keys that differ only in case."""
     if not isinstance(value, Mapping):
         raise OptionError(f"{where}: must be a mapping of keys to values")
     found: dict[str, Any] = {}
@@ -75,7 +76,7 @@ def _catalogs_as_written(content: Any) -> list[str]:
 
 
 def _with_variables(catalogs: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The catalogs with the settings of the environment, which are in lower case, with ``-`` for ``_`` and ``.`` for ``__``."""
+    """The catalogs with the settings of the environment: lower case, with ``-`` for ``_`` and ``.`` for ``__``."""
     found: dict[str, Any] = {name: dict(inner) if isinstance(inner, Mapping) else inner for name, inner in catalogs.items()}
     for variable, value in environment.items():
         if not (lower := variable.lower()).startswith(f"{_PREFIX}catalog__"):
@@ -102,7 +103,7 @@ def _taken(name: str, where: str, settings: Any) -> Taken:
 
 
 def _flat(settings: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
-    """Settings that are texts; of the others only ``auth`` means something."""
+    """The settings that are texts; of the others only ``auth`` is used."""
     found = {key: value for key, value in settings.items() if isinstance(value, str)}
     for key, value in settings.items():
         if key == "auth" and isinstance(value, Mapping):
@@ -129,7 +130,7 @@ def _authentication(auth: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _kind(properties: dict[str, str], notes: list[str]) -> str:
-    """The type, which the URI shows where nothing names it. Raises Unusable."""
+    """The type, from the scheme of the URI if no setting names it. Raises Unusable."""
     named, code = properties.pop("type", "").lower(), properties.pop("py-catalog-impl", "")
     if named:
         if code:

@@ -54,7 +54,7 @@ def spark_file(environment: Mapping[str, str]) -> Path:
 
 
 def spark_catalogs(path: Path) -> list[Taken]:
-    """The catalogs in a properties file. Raises OptionError for one that is missing or no UTF-8 text."""
+    """The catalogs in a properties file. Raises OptionError for a file that is missing or not UTF-8."""
     if not path.is_file():
         raise OptionError(f"spark:{path}: there is no such file")
     try:
@@ -108,7 +108,7 @@ def _kept(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
 
 
 def _of_hadoop(given: Mapping[str, str], settings: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    """S3 as Hadoop's own client is configured, for a catalog whose files go through it."""
+    """The S3 settings of Hadoop's own client, for a catalog whose files Hadoop reads and writes."""
     own = {key.removeprefix("hadoop."): value for key, value in given.items() if key.startswith("hadoop.")}
     notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if key not in _S3A]
     if given.get(IO_IMPL) not in _HADOOP_FILES:

@@ -1,6 +1,7 @@
-"""A catalog of another program's configuration as one of this package.
+"""Converts a catalog of another program's configuration.
 
-Names that both have stay. Settings without effect here are noted by name, never by value, because a value may be a secret.
+Names that both programs have are kept. Settings without effect here are reported by name, never by value, because a value may be a
+secret.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from iceberg_ops.errors import OptionError
 
 
 class Unusable(Exception):
-    """The catalog cannot be one of this package; the text says why."""
+    """This package cannot use the catalog; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Taken:
 
 
 def taken(name: str, source: str, kind: str, properties: Mapping[str, str], notes: Sequence[str]) -> Taken:
-    """The catalog with the properties that have a value. Those that nothing here reads are kept, and noted."""
+    """The catalog with the properties that have a value. Unused properties are kept, and reported."""
     if kind not in CATALOG_TYPES:
         return unusable(name, source, f"a catalog of type {kind!r} is not supported")
     given = {key: value for key, value in properties.items() if value.strip()}

@@ -1,12 +1,12 @@
 """A catalog in AWS Glue.
 
-A commit is one ``UpdateTable`` for the version of the record that was read: Glue refuses it where another change came first.
-Deletes and renames have no such condition in Glue. So a record that is to go is first turned into one that is not an Iceberg table,
-by a conditional update, and deleted then: no commit gets lost in between. A rename makes the new record before. If it ends between
+A commit is one ``UpdateTable`` for the version of the record that was read: Glue refuses it if another change came first. Deletes
+and renames have no such condition in Glue. So a record is first changed into one that is not an Iceberg table, by a conditional
+update, and then deleted: no commit is lost in between. A rename creates the new record before that. If it is interrupted between
 these steps, both names have the table, and maintenance refuses to delete its files until one of them is dropped without purge.
 
-Drops and renames mark the records that they change (``_ATTEMPT``). So one whose answer is lost knows its own record again, and goes
-on; a record of somebody else is never taken for its own.
+Drops and renames mark the records that they change (``_ATTEMPT``). So after a lost answer it recognizes its own record, and
+continues; it never uses the record of another process.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _NAME = re.compile(r"[a-z0-9_]{1,252}")
 
 @dataclass(slots=True)
 class _Attempt:
-    """One drop or rename. ``before``: the record before it was retired. ``in_doubt``: a request of it got no answer, and may still
-    arrive, so what it has done is not taken back."""
+    """One drop or rename. ``before``: the record before it was retired. ``in_doubt``: one of its requests got no answer and may
+    still arrive, so its changes are not reverted."""
 
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     before: Mapping[str, Any] | None = None
@@ -102,7 +102,8 @@ class GlueCatalog(OneLevelCatalog):
         return None if record is None else location_in(record)
 
     def _record(self, identifier: Identifier) -> dict[str, Any] | None:
-        """Glue's record of a table, of Iceberg or not. Glue keeps names in lower case: another spelling is no other name."""
+        """Glue's record of a table, of Iceberg or not. Glue stores names in lower case: a spelling in another case is the same
+        name."""
         if not self._can_be(identifier):
             return None
         database, name = identifier
@@ -204,7 +205,7 @@ class GlueCatalog(OneLevelCatalog):
         attempt.is_retired = False
 
     def _retired(self, identifier: Identifier, record: Mapping[str, Any]) -> bool:
-        """Turn the record into one that is not an Iceberg table; False where another change came first."""
+        """Change the record into one that is not an Iceberg table; False if another change came first."""
         attempt, following = self._attempt, input_of(record, identifier[-1])
         parameters = {**following["Parameters"], ATTEMPT: attempt.mark}
         parameters[FORMER_METADATA_LOCATION] = parameters.pop(METADATA_LOCATION)
@@ -254,7 +255,7 @@ class GlueCatalog(OneLevelCatalog):
         return True
 
     def _create_once(self, new: Identifier, record: Mapping[str, Any]) -> None:
-        """Make the record of a rename, if the attempt has not made it. Raises AlreadyExistsError."""
+        """Create the record of a rename, if the attempt has not created it yet. Raises AlreadyExistsError."""
         following = input_of(record, new[1])
         parameters = {**following["Parameters"], ATTEMPT: self._attempt.mark}
         try:
@@ -264,7 +265,7 @@ class GlueCatalog(OneLevelCatalog):
                 raise
 
     def _take_back(self, new: Identifier, expected: str) -> None:
-        """Delete the record that the attempt has made. Raises CatalogUnavailableError if both names may have the table now."""
+        """Delete the record that the attempt has created. Raises CatalogUnavailableError if both names may have the table now."""
         attempt, name = self._attempt, ".".join(new)
         try:
             if not attempt.made(record := self._record(new)):

@@ -1,9 +1,9 @@
 """Calls to AWS Glue that say whether a change may have had an effect.
 
-Glue's interface is one signed POST of JSON for each call, so the connection and the signature of the REST catalogs serve here.
-Reads are repeated. Changes are not: the answer to a repeated change would be about the first try.
+Glue's interface is one signed POST of JSON for each call, so it uses the connection and the signature of the REST catalogs. Reads
+are repeated. Changes are not: the answer to a repeated change could be about the first request.
 
-A change is refused if the status is one of 400 to 499, and the reason is none that comes in the middle of the work: Glue answers a
+A change is refused if the status is one of 400 to 499, and the reason cannot occur after the work has begun: Glue answers a
 time-out with 400. Any other answer leaves the change in doubt.
 """
 
@@ -46,7 +46,7 @@ class EntityExists(Exception):
 
 
 class Overtaken(Exception):
-    """Another change of the table came first: its version is another one."""
+    """Another change of the table came first: its version has changed."""
 
 
 _ANSWERS: dict[str, type[Exception]] = {
@@ -56,8 +56,8 @@ _ANSWERS: dict[str, type[Exception]] = {
 
 
 class Glue:
-    """Glue as ``properties`` reach it: ``glue.region``, and keys as ``io.aws.found_keys`` finds them, which are renewed.
-    ``glue.endpoint`` is another address than AWS's, ``glue.id`` the catalog's id. Safe to use from several threads. Raises
+    """A client of Glue. ``properties``: ``glue.region``, and the keys that ``io.aws.found_keys`` finds, which are renewed;
+    ``glue.endpoint`` is an address other than AWS's, ``glue.id`` the catalog's id. Safe to use from several threads. Raises
     OptionError."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Glue:
         self._connection = Connection(catalog, client, secrets, authorization=signature, sleep=sleep, repeats_answered=False)
 
     def read(self, call: str, **arguments: Any) -> dict[str, Any]:
-        """Raises NoSuchEntity, CatalogUnavailableError, and RefusedError where Glue refuses for a reason that lasts."""
+        """Raises NoSuchEntity, CatalogUnavailableError, and RefusedError if Glue refuses for a lasting reason."""
         for attempt in range(1, _READS):
             try:
                 return self._asked(call, arguments)
@@ -112,8 +112,8 @@ class Glue:
             token = {"NextToken": following}
 
     def change(self, call: str, **arguments: Any) -> None:
-        """Raises NotAppliedError, RefusedError, NoSuchEntity, EntityExists and Overtaken where nothing was changed, and
-        CatalogUnavailableError where the change may have happened."""
+        """Raises NotAppliedError, RefusedError, NoSuchEntity, EntityExists and Overtaken if nothing was changed, and
+        CatalogUnavailableError if the change may have happened."""
         self._asked(call, arguments)
 
     def _asked(self, call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Glue:
         raise self._error_of(call, answer)
 
     def _document(self, call: str, answer: Answer) -> dict[str, Any]:
-        """Raises CatalogUnavailableError for an answer of something else between: a change may have happened."""
+        """Raises CatalogUnavailableError for an answer that is not Glue's (a gateway's): a change may have happened."""
         try:
             found = msgspec.json.decode(answer.body or b"{}")
         except msgspec.DecodeError:

@@ -1,6 +1,6 @@
-"""What Glue records of an Iceberg table (Java: ``IcebergToGlueConverter``, ``GlueTableOperations``).
+"""Glue's record of an Iceberg table (Java: ``IcebergToGlueConverter``, ``GlueTableOperations``).
 
-Only ``metadata_location`` decides what the table is. Columns, description and locations are for people who look at Glue.
+Only ``metadata_location`` defines the table. Columns, description and locations are for people who look at Glue.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _KEPT = ("Description", "Owner", "Retention", "StorageDescriptor", "PartitionKey
 
 
 def location_in(record: Mapping[str, Any]) -> str | None:
-    """Where Glue says that the table's metadata is; None where it is not an Iceberg table."""
+    """The location of the table's metadata in Glue; None if it is not an Iceberg table."""
     parameters: Mapping[str, str] = record.get("Parameters") or {}
     return parameters.get(METADATA_LOCATION) if parameters.get(TABLE_TYPE, "").upper() == ICEBERG else None
 
 
 def input_of(record: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The record as it is, in the form in which it is written back, under ``name``."""
+    """The unchanged record in the form for an update, under ``name``."""
     return {"Name": name, **{key: record[key] for key in _KEPT if record.get(key) is not None}}
 
 
@@ -41,7 +41,7 @@ def new_input(
     name: str, location: str, metadata: TableMetadata, *, record: Mapping[str, Any] | None = None, expected: str | None = None
 ) -> dict[str, Any]:
     """The record of a table whose current metadata is ``metadata``, at ``location``. ``record`` and ``expected``: its former record
-    and location, None for a new table. Comments on columns that only Glue has stay."""
+    and location, None for a new table. Comments on columns that only Glue has are kept."""
     found = {} if record is None else input_of(record, name)
     parameters = {**found.get("Parameters", {}), TABLE_TYPE: ICEBERG, METADATA_LOCATION: location}
     parameters.pop(ATTEMPT, None)

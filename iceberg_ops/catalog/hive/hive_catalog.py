@@ -197,7 +197,8 @@ class HiveCatalog(OneLevelCatalog):
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Within, the one call that changes a table: its lock is still held, and who waits for the outcome is told."""
+        """Within, the one call that changes a table: its lock is still held, and the caller that waits for the outcome is
+        informed."""
         if self._here.lock is not None:
             self._here.lock.check()
         if self._here.tried is not None:

@@ -70,9 +70,9 @@ class HiveLock:
 
 @contextmanager
 def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None] = time.sleep) -> Iterator[HiveLock]:
-    """Hold the lock: meanwhile no other writer that takes locks changes the table. After a change that got no answer, and whose
-    outcome is unknown, the lock is kept until it expires, because the change may still arrive. Raises NotAppliedError if the lock
-    is not acquired."""
+    """Hold the lock: during this time no other writer that takes locks changes the table. After a change that got no answer, and
+    whose outcome is unknown, the lock is kept until it expires, because the change may still arrive. Raises NotAppliedError if the
+    lock is not acquired."""
     lock = HiveLock(metastore, _acquired(metastore, database, name, sleep), f"{database}.{name}")
     try:
         yield lock

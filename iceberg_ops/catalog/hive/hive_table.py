@@ -78,7 +78,7 @@ def new_hive_view(database: str, name: str) -> HiveTable:
 def set_metadata(table: HiveTable, location: str, metadata: TableMetadata, before: Mapping[str, str], expected: str | None) -> None:
     """Record that the table's current metadata is ``metadata``, at ``location``. ``before`` are the table's former properties:
     those that it no longer has are removed. ``expected`` is its former location, None for a new table. A table that is set up for
-    Hive stays so where its property does not say: another engine may have that from its own configuration. Raises RefusedError."""
+    Hive stays so if its property does not decide: another engine may have it from its own configuration. Raises RefusedError."""
     parameters: dict[str, str] = dict(table.parameters or {})
     for key in before.keys() - metadata.properties.keys():
         parameters.pop(_TRANSLATED.get(key, key), None)

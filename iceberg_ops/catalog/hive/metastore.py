@@ -94,8 +94,9 @@ class Metastore:
     def call(self, do: Callable[[ThriftHiveMetastore.Client], Any]) -> Any:
         """The result of ``do`` with a client.
 
-        Raises NotAppliedError if no metastore was reached, FailedError and CatalogUnavailableError if a change may have happened
-        or not, RefusedError if the metastore does not know the call, and an ``Answer`` if the metastore refuses the call."""
+        Raises NotAppliedError if no metastore was reached, FailedError and CatalogUnavailableError if it is not known whether the
+        change happened, RefusedError if the metastore does not know the call, and an ``Answer`` if the metastore refuses the
+        call."""
         connection = self._opened()
         try:
             found = do(connection.client)
@@ -164,7 +165,7 @@ class _Connection:
         return made
 
     def is_alive(self) -> bool:
-        """False if the metastore closed it while it was free, and in a forked process: its parent uses it, too."""
+        """False if the metastore closed it while it was free, and in a forked process, because its parent uses it, too."""
         return self.process == os.getpid() and bool(self.socket.isOpen())
 
     def close(self) -> None:

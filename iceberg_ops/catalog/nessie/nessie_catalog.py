@@ -1,12 +1,12 @@
-"""A catalog in Nessie, laid out as Iceberg Java's NessieCatalog does it.
+"""A catalog in Nessie, with the layout of Iceberg Java's NessieCatalog.
 
-A table is the content of a key on a branch: where its metadata is, with the ids of what is current in it. A commit names the hash
-of the branch that it has seen, so Nessie refuses it if the table has changed since; commits to other tables do not matter. Create,
-rename and drop are one commit each. A tag, and a commit named by its hash, can be read only.
+A table is the content of a key on a branch: the location of its metadata, and the current ids in it. A commit names the hash of the
+branch that it has seen, so Nessie refuses it if the table has changed since; commits to other tables do not matter. Create, rename
+and drop are one commit each. A tag, and a commit named by its hash, can be read only.
 
 Nessie keeps former states: another branch, a tag and every retained commit may refer to files that the current state does not need.
-So no file of a table that was ever committed is deleted here (``nessie_table.kept``): expiry, orphan removal and purge are refused
-as for ``gc.enabled=false``, and old metadata files stay.
+So no file of a table that was ever committed is deleted (``nessie_table.kept``): expiry, orphan removal and purge are refused as
+for ``gc.enabled=false``, and old metadata files are kept.
 """
 
 from __future__ import annotations
@@ -210,7 +210,8 @@ class NessieCatalog(RecordingCatalog):
         return self._committed(state, f"Iceberg delete table {'.'.join(place.key)}", [delete(place.key)])
 
     def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
-        """By the branch's history: Iceberg Java does not enter what it commits on into the metadata log of a table in Nessie."""
+        """By the branch's history: for a table in Nessie, Iceberg Java does not write former metadata files into the metadata
+        log."""
         try:
             for places in self._nessie.placed(self._place(identifier).reference):
                 if new in places or expected in places:
@@ -277,7 +278,7 @@ class NessieCatalog(RecordingCatalog):
             yield key
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        """Also those that only the names below them show."""
+        """Also namespaces that occur only in the names of their content."""
         if not can_be_stored(parent):
             return []
         condition = f"{_below(parent)} && size(entry.keyElements) > {len(parent)}"
@@ -337,7 +338,7 @@ class NessieCatalog(RecordingCatalog):
         return self._has_namespace(self._nessie.reference, namespace)
 
     def _has_namespace(self, reference: Reference, namespace: tuple[str, ...]) -> bool:
-        """Servers that do not check namespaces have tables in some that nobody has created."""
+        """Servers that do not check namespaces have tables in namespaces that were never created."""
         if not _can_be_key(namespace):
             return False
         found = self._nessie.contents(reference, [namespace]).found.get(namespace)
@@ -348,7 +349,7 @@ class NessieCatalog(RecordingCatalog):
 
 
 def _check_kept(catalog: str, properties: Mapping[str, str]) -> None:
-    """Raise UnsupportedError if the table is to allow what deletes files of other references."""
+    """Raise UnsupportedError if the table's properties would allow deleting files of other references."""
     if allowed := next(
         (one for one in (GC_ENABLED, METADATA_DELETE_AFTER_COMMIT) if one.name in properties and one.of(properties)), None
     ):

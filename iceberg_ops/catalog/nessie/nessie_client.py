@@ -1,9 +1,9 @@
 """Calls to Nessie's API, version 2, that say whether a change happened.
 
-Reads are repeated. A commit names the hash that its writer has seen; Nessie takes it if nothing else has changed the same names
-since. So a commit can happen once only, and the same commit sent again is refused. A refusal alone does not say which of the two it
-is: a server repeats what its own database did not answer. So each commit has a mark, and after a refusal the history since
-the hash is searched for it.
+Reads are repeated. A commit names the hash that its writer has read; Nessie accepts it if no other commit has changed the same
+names since. So a commit can happen once only, and the same commit sent again is refused. A refusal alone does not show whether the
+first request succeeded: a server repeats requests that its own database did not answer. So each commit has a mark, and after a
+refusal the history since the hash is searched for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _NO_REFERENCE = "REFERENCE_NOT_FOUND"
 
 
 class Conflict(Exception):
-    """Nessie certainly did not make the commit: ``kinds`` says why, by its names (``KEY_EXISTS``, ``NAMESPACE_ABSENT``)."""
+    """Nessie certainly did not make the commit: ``kinds`` are Nessie's names of the reasons (``KEY_EXISTS``,
+    ``NAMESPACE_ABSENT``)."""
 
     def __init__(self, message: str, kinds: frozenset[str]) -> None:
         super().__init__(message)
@@ -58,7 +59,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What ``state`` has under the keys that were asked for; missing keys are missing."""
+    """The contents of ``state`` under the requested keys, without keys that it does not have."""
 
     state: State
     found: Mapping[Key, Mapping[str, Any]]
@@ -137,7 +138,7 @@ class Nessie:
         return State(self.name_of(reference), str(effective["type"]), str(effective["hash"]))
 
     def name_of(self, reference: Reference) -> str:
-        """The reference's name; of none, the server's default branch, which is asked for once."""
+        """The reference's name; without one, that of the server's default branch, which is requested once."""
         if reference.name:
             return reference.name
         if self._default is None:
@@ -159,7 +160,7 @@ class Nessie:
         return f"{self._uri}/trees/{reference.path(self.name_of(reference))}/{what}"
 
     def _asked(self, method: str, address: str, **request: Any) -> Answer:
-        """The answer to a read. The connection repeats a GET, and what was not sent; the rest of a POST is repeated here. Raises
+        """The answer to a read. The connection repeats a GET, and a request that was not sent; a POST is repeated here. Raises
         CatalogUnavailableError."""
         for attempt in range(1, _READS):
             try:
@@ -208,8 +209,8 @@ class Nessie:
     ) -> None:
         """Commit to the branch of ``state``, if no name of the operations has changed since.
 
-        Raises Conflict, NotAppliedError and RefusedError where nothing was changed, and CatalogUnavailableError where the commit
-        may have happened."""
+        Raises Conflict, NotAppliedError and RefusedError if nothing was changed, and CatalogUnavailableError if the commit may have
+        happened."""
         mark = uuid.uuid4().hex
         told = {"application-type": "iceberg", **(properties or {}), _MARK: mark}
         meta: dict[str, Any] = {
@@ -231,7 +232,7 @@ class Nessie:
         self._not_committed(state, mark, message, answer)
 
     def _not_committed(self, state: State, mark: str, message: str, answer: Answer) -> None:
-        """Return if the commit has happened all the same; see ``commit``."""
+        """Return normally if the commit has happened after all; see ``commit``."""
         error = self._error(answer)
         said = f"catalog {self._catalog}: {message}: Nessie answers {answer.status} {error.code}: {error.message or answer.text}"
         if error.code and answer.status in (409, 429):
@@ -249,7 +250,8 @@ class Nessie:
         raise RefusedError(f"{said}; nothing was changed")
 
     def _has(self, since: State, mark: str) -> bool:
-        """Whether the branch has a commit with the mark after ``since``. Raises CatalogUnavailableError if it cannot be told."""
+        """Whether the branch has a commit with the mark after ``since``. Raises CatalogUnavailableError if this cannot be
+        determined."""
         try:
             for entry in self._history(Reference(since.name), "MINIMAL"):
                 meta = entry["commitMeta"]

@@ -1,8 +1,8 @@
-"""What Nessie keeps of a table (Java: ``NessieIcebergClient``), and how a table of Nessie differs from its metadata file.
+"""Nessie's record of a table (Java: ``NessieIcebergClient``), and how a table of Nessie differs from its metadata file.
 
-Other branches, tags and retained commits refer to older metadata files of a table, and to all that these refer to. So nothing that
-only the current state does not need may be deleted: ``gc.enabled`` and ``write.metadata.delete-after-commit.enabled`` are false for
-every table of Nessie, whatever its metadata says. Nessie's own ``nessie-gc`` deletes files.
+Other branches, tags and retained commits refer to older metadata files of a table, and to all files that these refer to. So a file
+may not be deleted because the current state does not need it: ``gc.enabled`` and ``write.metadata.delete-after-commit.enabled`` are
+false for every table of Nessie, whatever its metadata says. Nessie's own ``nessie-gc`` deletes files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_SNAPSHOT = -1
 
 
 def location_in(content: Mapping[str, Any] | None) -> str | None:
-    """Where Nessie says that the table's metadata is; None where the content is no table."""
+    """The location of the table's metadata in Nessie; None if the content is not a table."""
     return str(content["metadataLocation"]) if content is not None and content.get("type") == TABLE else None
 
 
@@ -47,7 +47,7 @@ def _ids(metadata: TableMetadata) -> dict[str, int]:
 
 
 def kept(metadata: TableMetadata) -> TableMetadata:
-    """The metadata of a table whose files stay (see the module's docstring)."""
+    """The metadata of a table whose files are kept (see the module's docstring)."""
     if all(metadata.properties.get(name) == value for name, value in KEPT.items()):
         return metadata
     return replace(metadata, properties={**metadata.properties, **KEPT})
@@ -55,7 +55,7 @@ def kept(metadata: TableMetadata) -> TableMetadata:
 
 def check_agree(name: str, content: Mapping[str, Any], metadata: TableMetadata) -> None:
     """Raise UnsupportedError if Nessie has another snapshot, schema, partition spec or sort order as the current one than the
-    metadata file: Iceberg Java reads the table as Nessie says, so the rows would be others."""
+    metadata file: Iceberg Java uses Nessie's ids, so it would read other rows."""
     for key, value in _ids(metadata).items():
         if content.get(key, value) != value:
             raise UnsupportedError(

@@ -1,6 +1,6 @@
 """The properties of Iceberg Java's NessieCatalog. Each may begin with ``nessie.``, as in Java.
 
-Authentication is one of the REST catalogs', under the names that Nessie has for it.
+Authentication works as for REST catalogs, with Nessie's property names.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A change is refused only if the server answers before it has changed anything: a
 specification allows to repeat a change. Any other answer, and a missing answer, leaves the change in doubt. An error that names
 ``CommitStateUnknownException`` does so whatever its status.
 
-A table counts as missing only if the server says so in the form of the specification: a gateway's own 404 is no proof, and a
+A table counts as missing only if the server says so in the form of the specification: a gateway's own 404 is not a proof, and a
 caller that believes a table is gone may delete its files.
 """
 
@@ -119,7 +119,7 @@ def error_fields(body: bytes) -> tuple[str, str]:
 
 
 def shortened(text: str) -> str:
-    """One line of a server's text. Secrets are hidden before: half of one would not be known as one."""
+    """One line of a server's text. Secrets are hidden before it is cut: a part of a secret would not be recognized."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
 

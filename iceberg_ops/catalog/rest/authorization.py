@@ -44,7 +44,7 @@ class Anonymous:
 
 
 class FixedHeader:
-    """The same ``Authorization`` every time: a token that somebody else renews, or a password."""
+    """The same ``Authorization`` every time: a token that another program renews, or a password."""
 
     def __init__(self, value: str) -> None:
         self._value = value

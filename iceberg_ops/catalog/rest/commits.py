@@ -95,8 +95,8 @@ def commit_body(
 
 
 def with_ids(updates: Sequence[TableUpdate], updated: TableMetadata) -> tuple[TableUpdate, ...]:
-    """The updates that make ``updated``, with the ids that it has for new schemas, specs, their fields and sort orders: some
-    servers take ids as they come."""
+    """The updates that produce ``updated``, with its ids for new schemas, specs, their fields and sort orders: some servers use ids
+    as they are sent."""
 
     def known(update: TableUpdate) -> TableUpdate:
         match update:
@@ -115,7 +115,7 @@ def with_ids(updates: Sequence[TableUpdate], updated: TableMetadata) -> tuple[Ta
 
 
 def _sent(updates: Iterable[TableUpdate], last_column_id: int) -> Iterator[dict[str, Any]]:
-    """A new schema goes with the last column id that it makes: the specification wants it no more, and some servers do."""
+    """A new schema is sent with its last column id: the specification no longer requires it, but some servers do."""
     for update in updates:
         found = update_to_dict(update)
         if isinstance(update, AddSchema):
@@ -125,8 +125,8 @@ def _sent(updates: Iterable[TableUpdate], last_column_id: int) -> Iterator[dict[
 
 
 def forbid_refs_beside_main(catalog: str, updates: Sequence[TableUpdate]) -> None:
-    """Prevents rows on main that were meant for a branch, or were not to be published: Nessie keeps the last snapshot of a table,
-    makes every new one current, and answers that all was done. Raises UnsupportedError."""
+    """Prevents rows on main that were meant for a branch, or must not be published: Nessie keeps the last snapshot of a table,
+    makes every new one current, and reports success. Raises UnsupportedError."""
     refs = [u for u in updates if isinstance(u, SetSnapshotRef)]
     on_main = {u.ref.snapshot_id for u in refs if u.ref_name == MAIN_BRANCH}
     found = [f"{u.ref.type} {u.ref_name}" for u in refs if u.ref_name != MAIN_BRANCH]

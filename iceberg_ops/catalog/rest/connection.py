@@ -1,9 +1,9 @@
 """Sends one request and returns its answer; repeats the request if that cannot make a change twice.
 
-Reads are repeated after any temporary failure. A change is repeated only if the first request was certainly not
-carried out: it did not reach the server, or the server answers 429, or 503 with a ``Retry-After``, of which Iceberg's
-specification says so (``repeats_answered``: whether that specification holds). The errors distinguish both cases: ``NotSentError``
-and ``NoAnswerError``. After a 401 or 419 the authentication is renewed, once.
+Reads are repeated after any temporary failure. A change is repeated only if the first request was certainly not carried out: it did
+not reach the server, or the server answers 429, or 503 with a ``Retry-After``, for which Iceberg's specification says so
+(``repeats_answered``: whether that specification holds). The errors distinguish both cases: ``NotSentError`` and ``NoAnswerError``.
+After a 401 or 419 the authentication is renewed, once.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Connection:
             return Answer(found.status_code, headers, found.content, shortened(self._hidden(text, request)), kind)
 
     def _hidden(self, text: str, request: httpx.Request) -> str:
-        """Without secrets, among them those by which the request proves who asks: AWS's answers repeat a session token."""
+        """Without secrets, including the credentials of the request: AWS's answers repeat a session token."""
         proofs = (value for name in _PROOFS if (value := request.headers.get(name)) is not None)
         return hide(self._secrets.hide(text), longest_first(form for value in proofs for form in secrets_of({"token": value})))
 
@@ -168,8 +168,8 @@ def _wait_s(method: str, answer: Answer, attempt: int) -> float | None:
 
 
 class ClientOfProcess:
-    """An HTTP client that a forked process makes anew: on a connection that it shares with its parent, each would read answers to
-    the other's requests."""
+    """An HTTP client that is created again in a forked process: on a connection shared with the parent, each process would read
+    answers to the other's requests."""
 
     def __init__(self, make: Callable[[], httpx.Client]) -> None:
         self._make = make

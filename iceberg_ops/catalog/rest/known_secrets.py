@@ -1,4 +1,4 @@
-"""All secrets that a REST catalog has used, so that no message shows one: configured, fetched, or lent by the server."""
+"""All secrets that a REST catalog has used, so that no message shows one: configured, fetched, or vended by the server."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class RestCatalog:
         return self._storage.of_table(lent, partial(self._lent_again, identifier))
 
     def _lent_again(self, identifier: Identifier) -> Mapping[str, str]:
-        """What the server lends for the table now. Raises NoSuchTableError, and what ``load_table`` raises."""
+        """The credentials that the server vends for the table now. Raises NoSuchTableError, and what ``load_table`` raises."""
         what = f"renewing credentials of table {shown(identifier)}"
         answer = self._connection.ask("GET", self._addresses.table(identifier), headers=self._delegation)
         if not answer.is_success:
@@ -457,7 +457,7 @@ class RestCatalog:
         return len(identifier) > 1 and self._addresses.can_name(identifier)
 
     def _check_new(self, identifier: Identifier) -> None:
-        """Some servers create a table in a namespace that they do not have."""
+        """Some servers create a table in a namespace that does not exist."""
         check_new_table_name(identifier)
         self._namespaces.properties(identifier[:-1])
 

@@ -24,7 +24,7 @@ class SigV4:
         return False
 
     def sign(self, request: httpx.Request) -> None:
-        """Raises TerminalError, CatalogUnavailableError where no keys are to be had."""
+        """Raises TerminalError, CatalogUnavailableError if no keys are available."""
         keys = self._keys()
         self._secrets.add("client.secret-access-key", keys.secret)
         self._secrets.add("client.session-token", keys.session_token or "")

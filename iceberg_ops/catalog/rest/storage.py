@@ -1,9 +1,9 @@
-"""Access to a table's files: by the catalog's properties, the server's properties of the table, and credentials that it lends.
+"""Access to a table's files: by the catalog's properties, the server's properties of the table, and credentials that it vends.
 
 Of several ``storage-credentials`` the one with the longest prefix of the table's location is used, and overrides ``config``.
-Credentials expire: a table that is loaded less than ``RENEWED_BEFORE_MS`` before their expiry gets new ones (see
-``rest_catalog``), and a FileIO that is used then asks for new ones (``LentAgain``). What was sent to another process keeps what
-it got.
+Credentials expire: a table that is loaded less than ``RENEWED_BEFORE_MS`` before their expiry gets new ones (see ``rest_catalog``),
+and a FileIO that is in use then requests new ones (``LentAgain``). A FileIO in another process keeps the credentials that it was
+sent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "ad
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """The answer of a load beside the metadata: ``config`` of the table, and credentials by their prefix."""
+    """The answer of a load besides the metadata: ``config`` of the table, and credentials by their prefix."""
 
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: Sequence[tuple[str, Mapping[str, str]]] = field(default=(), repr=False)
@@ -94,8 +94,8 @@ class TableStorage:
             return self._made[key]
 
     def _new(self, lent: Mapping[str, str]) -> dict[str, str]:
-        """What the catalog's own properties do not say. A server that offers to sign requests is not asked to where there are
-        keys."""
+        """The properties that the catalog's own ones do not set. A server that offers to sign requests is not used for that if
+        there are keys."""
         has_keys = _KEY_OF_S3 in {**self._properties, **lent} or self._properties.get(_REMOTE_SIGNING) == "false"
         return {
             name: value
@@ -110,7 +110,7 @@ class TableStorage:
 
 
 class LentAgain:
-    """Properties with credentials of a server, asked for again before they expire; if that fails, the old ones serve until then.
+    """Properties with credentials of a server, requested again before they expire; if that fails, the old ones are used until then.
     ``clock``: milliseconds since the epoch."""
 
     def __init__(self, first: Mapping[str, str], again: Callable[[], Mapping[str, str]], clock: Callable[[], int]) -> None:

@@ -1,6 +1,6 @@
-"""Requests to the services that give credentials: few, small, and without redirects, which could lead a secret elsewhere.
+"""Requests to the services that issue credentials: few, small, and without redirects, which could send a secret to another server.
 
-What a service says is shown by its code and message; addresses are shown without their query, and bodies never.
+Errors show the service's code and message; addresses are shown without their query, and bodies never.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def ask(
     by_proxy: bool = True,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Answered:
-    """The answer, whatever its status; asked again, three times in all, without one and after one that may pass. Raises
+    """The answer, with any status. The request is sent up to three times: after no answer, and after a temporary error. Raises
     CatalogUnavailableError without an answer, OptionError. ``by_proxy``: whether the environment's proxies are used."""
     if not address.startswith(("http://", "https://")):
         raise OptionError("an address that AWS credentials are asked at must begin with http:// or https://")

@@ -1,4 +1,4 @@
-"""Which AWS keys a catalog's properties, the environment and the machine give, in this order:
+"""Finds AWS keys in a catalog's properties, the environment and the machine, in this order:
 
 1. ``SERVICE.access-key-id`` and its kin, else ``client.access-key-id`` and its kin
 2. the profile of ``SERVICE.profile-name`` or ``client.profile-name``
@@ -29,7 +29,7 @@ _MOST_PROFILES = 5
 
 @dataclass(frozen=True, slots=True)
 class FoundKeys:
-    """``keys`` gives them when they are needed. ``region``: the one of the profile. ``are_given``: by properties, as they are."""
+    """``keys`` gets them when they are needed. ``region``: that of the profile. ``are_given``: the properties contain the keys."""
 
     keys: KeySource
     region: str | None = None
@@ -39,8 +39,8 @@ class FoundKeys:
 def found_keys(
     properties: Mapping[str, str], service: str, environment: Mapping[str, str] = os.environ, ask_services: Ask = ask
 ) -> FoundKeys:
-    """The keys for a service, ``s3``, ``glue`` or ``rest``. Nothing is asked yet. Raises OptionError for settings that contradict
-    each other, and for a profile that is named and is not there."""
+    """The keys for a service, ``s3``, ``glue`` or ``rest``. No request is sent yet. Raises OptionError for settings that contradict
+    each other, and for a named profile that does not exist."""
     files, own = ProfileFiles.of(environment), _of_environment(environment)
     given, of_property = _of_properties(properties, service), _first(properties, service, "profile-name")
     name, is_named = named_profile(environment, of_property)

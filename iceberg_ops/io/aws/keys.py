@@ -37,8 +37,8 @@ def now() -> datetime:
 
 
 class RenewedKeys:
-    """Keys that ``fetch`` gives for some time: asked for when they are first needed, and again five minutes before they expire, or
-    a quarter of their life, if that is shorter. If that fails, the old ones serve until they expire."""
+    """Temporary keys from ``fetch``: requested when they are first needed, and again five minutes before they expire, or a quarter
+    of their lifetime if that is shorter. If that fails, the old ones are used until they expire."""
 
     def __init__(self, fetch: KeySource, clock: Callable[[], datetime] = now) -> None:
         self._fetch, self._clock = fetch, clock

@@ -1,4 +1,4 @@
-"""Profiles of AWS, out of ``~/.aws/credentials`` and ``~/.aws/config``.
+"""Profiles of AWS, from ``~/.aws/credentials`` and ``~/.aws/config``.
 
 The files are read again each time, because tools that renew keys write them there.
 """
@@ -31,7 +31,8 @@ class ProfileFiles:
         )
 
     def profile(self, name: str) -> dict[str, str]:
-        """What both files say of the profile; the credentials file prevails. Raises OptionError for a file that is no INI file."""
+        """The settings of the profile in both files; the credentials file has priority. Raises OptionError for a file that is not
+        an INI file."""
         section = name if name == "default" else f"profile {name}"
         return {**_section(self.config, section), **_section(self.credentials, name)}
 
@@ -41,7 +42,7 @@ class ProfileFiles:
 
 
 def named_profile(environment: Mapping[str, str], name: str | None = None) -> tuple[str, bool]:
-    """The profile to look at, and whether somebody named it. ``name``: the one of a property."""
+    """The profile to use, and whether it was named explicitly. ``name``: from a property."""
     named = name or environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE")
     return named or "default", bool(named)
 

@@ -1,6 +1,6 @@
-"""Where AWS keys that expire come from: a role, a web identity, single sign-on, a program, a container, an instance.
+"""The sources of AWS keys that expire: a role, a web identity, single sign-on, a program, a container, an instance.
 
-Each function asks once; ``keys.RenewedKeys`` asks again in time. Sources: AWS SDKs and Tools Reference Guide, "Standardized
+Each function sends one request; ``keys.RenewedKeys`` repeats it in time. Sources: AWS SDKs and Tools Reference Guide, "Standardized
 credential providers"; STS API Reference; EC2 User Guide, "IMDSv2".
 """
 
@@ -43,7 +43,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services that give keys, as the environment names them. ``region``: of STS; None: the global one."""
+    """The services that issue keys, as the environment names them. ``region``: of STS; None: the global one."""
 
     environment: Mapping[str, str]
     ask: Ask
@@ -56,7 +56,7 @@ class Services:
         return f"https://{_host('sts', self.region)}/" if self.region else "https://sts.amazonaws.com/"
 
     def assumed(self, role: Role, base: KeySource) -> AwsKeys:
-        """The keys of a role, for whoever ``base`` is. Raises TerminalError, CatalogUnavailableError."""
+        """The keys of a role, for the identity of ``base``. Raises TerminalError, CatalogUnavailableError."""
         given = {"ExternalId": role.external_id, "DurationSeconds": None if role.seconds is None else str(role.seconds)}
         return self._of_sts("AssumeRole", role, {name: value for name, value in given.items() if value}, base)
 
@@ -145,7 +145,7 @@ class Services:
 
 
 def of_program(command: str) -> AwsKeys:
-    """The keys that a profile's ``credential_process`` writes. What else it writes is not shown: it may be keys."""
+    """The keys that a profile's ``credential_process`` writes. Its other output is not shown, because it may contain keys."""
     what = "the credential_process of the AWS profile gives no keys"
     try:
         done = subprocess.run(

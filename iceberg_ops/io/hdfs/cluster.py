@@ -1,10 +1,10 @@
-"""One HDFS (a name service or a mount table), and calls of its client that always end.
+"""One HDFS (a name service or a mount table), and calls of its client with a time limit.
 
-The client waits for a name node for ever, and does not let Ctrl-C through. So each call is made in a thread of its own, and given
-up after a while; what it was then answered is not known. The client is thrown away with it, because its connection may be dead.
+The client waits for a name node for ever, and blocks Ctrl-C. So each call runs in its own thread, and is abandoned after a time
+limit; its outcome is then unknown. The client is discarded with it, because its connection may be dead.
 
-A name node that refuses for now (safe mode, standby) is asked again, and so is one that cannot be reached if that does no harm.
-After about twenty seconds it is a CatalogUnavailableError.
+If a name node refuses temporarily (safe mode, standby), or cannot be reached and a second call is safe, the call is repeated. After
+about twenty seconds it is a CatalogUnavailableError.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _LAST_WAIT_S = 3.0
 
 @atexit.register
 def _wait_for_given_up() -> None:
-    """When Python ends, it breaks off a thread that returns from the client, and with it the process. A call whose connection is
-    gone returns within this time; one that still waits for an answer hardly does in the moment after it."""
+    """When Python exits, a thread that returns from the client at that moment aborts the process. A call whose connection is gone
+    returns within this time; a call that still waits for an answer is unlikely to return right after it."""
     until = time.monotonic() + _LAST_WAIT_S
     for thread in _given_up:
         thread.join(max(until - time.monotonic(), 0))
@@ -60,11 +60,11 @@ class Cluster:
         self._lock = threading.Lock()
 
     def ask(self, call: Callable[[Client], T], location: str) -> T:
-        """What does no harm if it is done twice. Raises FileNotFoundError, FileExistsError and the typed errors."""
+        """For calls that may be done twice. Raises FileNotFoundError, FileExistsError and the typed errors."""
         return self._asked(call, location, again=True)
 
     def do(self, call: Callable[[Client], T], location: str) -> T:
-        """What must not be done twice: a CatalogUnavailableError says that it may have been done."""
+        """For calls that must not be done twice: after a CatalogUnavailableError the call may have been done."""
         return self._asked(call, location, again=False)
 
     def _asked(self, call: Callable[[Client], T], location: str, *, again: bool) -> T:
@@ -127,7 +127,7 @@ class _NoAnswer(CatalogUnavailableError):
 
 
 def error_of(error: Exception, location: str) -> Exception:
-    """The error that the package raises for one of the client's."""
+    """This package's error for an error of the client."""
     if isinstance(error, IcebergOpsError):
         return error
     if isinstance(error, FileNotFoundError):
@@ -157,7 +157,7 @@ def error_of(error: Exception, location: str) -> Exception:
 
 
 def _system_error(error: Exception) -> Exception | None:
-    """A full quota is a refusal before anything is made."""
+    """An exceeded quota is a refusal before anything is created."""
     return OSError(errno.EDQUOT, "quota exceeded") if _remote(error)[0].endswith("QuotaExceededException") else None
 
 
@@ -166,7 +166,7 @@ def _is_refusal_for_now(error: Exception) -> bool:
 
 
 def _remote(error: Exception) -> tuple[str, str]:
-    """The last part of the name of the name node's exception, and what it says; empty for another error."""
+    """The last part of the name of the name node's exception, and its message; empty for another error."""
     if (m := _REMOTE.search(str(error))) is None:
         return "", _line(str(error))
     return re.split(r"[.$]", m[1])[-1], _line(m[2])

@@ -1,7 +1,7 @@
 """Files in HDFS, as a FileIO.
 
-One instance serves all threads. A process that is forked from one that has used it cannot (see ``io.forks``): workers are processes
-of their own, which build their FileIO from ``properties``. They need the same HADOOP_CONF_DIR, or the settings as properties.
+One instance serves all threads. A process that is forked from one that has used it cannot (see ``io.forks``): workers are new
+processes, which build their FileIO from ``properties``. They need the same HADOOP_CONF_DIR, or the settings as properties.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class HdfsFileIO:
         return int(state.length)
 
     def delete(self, location: str) -> None:
-        """Asked for once: where no answer comes it may have been done, another writer may have taken the name since, and a second
-        try would delete that file."""
+        """Requested once: without an answer it may have been done, another writer may have created a file of this name since, and a
+        second request would delete that file."""
         cluster, path = self._place(location)
         try:
             cluster.do(lambda client: client.delete(path), location)
@@ -78,7 +78,7 @@ class HdfsFileIO:
                 raise
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
-        """Several at once. Where none of some files can be deleted because HDFS gives no answer, the rest is not tried."""
+        """Several at once. If HDFS does not answer for a whole group of files, the rest is not tried."""
         rest, failures = iter(locations), list[DeleteFailure]()
         with ThreadPoolExecutor(_DELETED_AT_ONCE, thread_name_prefix="delete") as threads:
             while batch := list(islice(rest, _DELETED_AT_ONCE * 4)):
@@ -89,7 +89,7 @@ class HdfsFileIO:
         return failures
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
-        """Files and folders that vanish meanwhile are skipped."""
+        """Files and folders that disappear in the meantime are skipped."""
         folders = [prefix]
         while folders:
             below, files = self.list_folder(folders.pop())
@@ -137,7 +137,7 @@ class HdfsFileIO:
         return None
 
     def _listed(self, cluster: Cluster, path: str, location: str) -> list[FileStatus]:
-        """What is directly in the folder; nothing if it is none."""
+        """The content directly in the folder; nothing if it is not a folder."""
         found: list[FileStatus] = []
         try:
             pages, page = cluster.ask(lambda client: _begun(client, path), location)

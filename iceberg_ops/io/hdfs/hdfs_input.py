@@ -1,5 +1,6 @@
-"""A reader of a file in HDFS by ranges. Its blocks are those of the file that was opened: of one that is written again meanwhile it
-never reads a mix. Blocks that cannot be read any more (moved, their machine gone) are looked up once more.
+"""A reader of a file in HDFS by ranges. Its blocks are those of the file that was opened: if the file is overwritten in the
+meantime, old and new bytes are never mixed. Blocks that cannot be read any more (moved, their machine gone) are looked up once
+more.
 """
 
 from __future__ import annotations

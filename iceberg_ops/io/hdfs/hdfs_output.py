@@ -1,10 +1,11 @@
-"""A new file, which is there only once it is whole: a temporary file beside it is written, closed, and renamed without overwriting.
+"""A new file, which exists only when it is complete: a temporary file beside it is written, closed, and renamed without
+overwriting.
 
-The name node does a rename at once and for one writer only. If its answer is lost, the temporary file shows what was done: nobody
-else touches it, so it is there if the rename was not done. Where it is gone, the file under the name must have its length and its
-time, which a rename leaves as they are.
+The name node does a rename atomically and for one writer only. If its answer is lost, the temporary file shows what was done: no
+other process uses it, so it still exists if the rename was not done. If it is gone, the file under the name must have its length
+and its time, which a rename does not change.
 
-Where a process dies, its temporary file stays: readers do not see it, and the orphan-file job removes it.
+If a process dies, its temporary file is left: readers do not see it, and remove_orphan_files removes it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _TRIES = 3
 
 
 class HdfsOutput(OutputInParts):
-    """``rights``: of the new file, as an octal number means them."""
+    """``rights``: the permissions of the new file, as an octal number."""
 
     def __init__(self, cluster: Cluster, path: str, location: str, *, rights: int, overwrite: bool = False) -> None:
         super().__init__(_PART)
@@ -49,8 +50,8 @@ class HdfsOutput(OutputInParts):
         self._forget()
 
     def _written_at_once(self) -> FileStatus:
-        """A small file is still here as a whole, so it can be written again. Each try takes another name, because the one before
-        may have been done, or may still be."""
+        """A small file is still in memory, so it can be written again. Each attempt uses another name, because the attempt before
+        may have succeeded, or may still succeed."""
         content = bytes(self._buffer)
         for attempt in range(_TRIES):
             self._buffer[:], self._sent = content, 0
@@ -64,7 +65,7 @@ class HdfsOutput(OutputInParts):
         raise AssertionError
 
     def _completed(self) -> FileStatus:
-        """All bytes are in the temporary file, which is closed."""
+        """Write all bytes to the temporary file, and close it."""
         self._send()
         writer, temporary = self._writer, self._temporary
         assert writer is not None
@@ -121,8 +122,8 @@ class Publication:
         return self._state_of(self._temporary) is not None
 
     def _is_done(self, *, overwrite: bool) -> bool:
-        """A rename that is still on its way is done by the next try, or finds nothing to rename. A file that may be overwritten may
-        have been, since."""
+        """A rename that is still in progress is completed by the next attempt, or finds nothing to rename. A file that may be
+        overwritten may have been overwritten since."""
         if self._is_there():
             return False
         if overwrite:

@@ -1,7 +1,7 @@
 """What a location names in HDFS: ``hdfs://authority/path``, ``viewfs://cluster/path``, and ``hdfs:/path`` and ``/path`` in the file
 system of ``fs.defaultFS``.
 
-A path is taken as Java's Hadoop takes it: ``//``, ``/./`` and ``/../`` are resolved, and nothing is percent-decoded.
+A path is interpreted as in Java's Hadoop: ``//``, ``/./`` and ``/../`` are resolved, and nothing is percent-decoded.
 """
 
 from __future__ import annotations

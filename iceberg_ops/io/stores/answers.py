@@ -1,7 +1,7 @@
-"""What an error of the client means: a file is missing, the store may answer later, or the call cannot succeed as it is.
+"""Classifies errors of the client: a file is missing, the store may answer later, or the call cannot succeed as it is.
 
-The client has tried again already where that may help (5xx, throttling, lost connections). Its texts go on for pages, and hold
-addresses: messages here are made of the store's own code and one line.
+The client has already retried where that may help (5xx, throttling, lost connections). Its texts are pages long, and contain
+addresses: messages here consist of the store's own code and one line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REGION = re.compile(r"AuthorizationHeaderMalformed|IllegalLocationConstraint|re
 @contextmanager
 def named_errors(location: str) -> Iterator[None]:
     """Within, errors of the client are raised as FileNotFoundError, FileExistsError is left to the caller (``AlreadyExistsError``),
-    and what else there is becomes CatalogUnavailableError or TerminalError, with the location."""
+    and all others become CatalogUnavailableError or TerminalError, with the location."""
     try:
         yield
     except FileNotFoundError as e:
@@ -50,7 +50,7 @@ def named_errors(location: str) -> Iterator[None]:
 
 
 def missing_bucket(location: str, text: str) -> IcebergOpsError | None:
-    """The error for a store that says that the whole bucket is missing."""
+    """The error for a store that reports that the whole bucket is missing."""
     code = _CODE.search(text)
     if (code is not None and code[1] in _NO_CONTAINER) or "specified bucket does not exist" in text:
         return TerminalError(f"{location}: there is no such bucket or container: create it, or correct the location")
@@ -97,17 +97,17 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
 
 
 def has_status(error: Exception) -> bool:
-    """Whether the store has answered; else the connection ended, or never was."""
+    """Whether the store has answered; otherwise the connection was lost, or never established."""
     return _STATUS.search(str(error)) is not None
 
 
 def is_cut(error: Exception) -> bool:
-    """Whether an answer began, and ended in the middle."""
+    """Whether an answer was cut off in the middle."""
     return not has_status(error) and "response body" in str(error)
 
 
 def said(text: str) -> str:
-    """What the store, or the network, said: its status and code, and one line."""
+    """The message of the store or the network: its status and code, and one line."""
     status, code = _STATUS.search(text), _CODE.search(text)
     line = m[2] if (m := _TEXT.search(text)) else m[1] if (m := _ERROR_OF_JSON.search(text)) else None
     parts = [f"HTTP {status[1]}" if status else None, code[1] if code else None, line]
@@ -115,6 +115,6 @@ def said(text: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """The first line, without the address that was asked, and what a library adds for its own developers."""
+    """The first line, without the requested address and a library's own debug text."""
     line = text.split("\n", 1)[0].rsplit(" - ", maxsplit=1)[-1]
     return _ADDRESS.sub(r"\1", line[:300]).strip() or "no reason given"

@@ -1,9 +1,9 @@
 """A client of Azure Blob Storage from Iceberg's ``adls.*`` properties.
 
-A location is ``abfs[s]://container@account.dfs.core.windows.net/key`` (or ``wasb[s]``, ``.blob.``); ``abfss://container/key``
-means the account of ``adls.account-name``. Credentials: a connection string, a shared key, a SAS token, a bearer token or a
-client's secret of the properties, each also by account (``adls.sas-token.<account>``); else what the environment, a workload
-identity or the machine gives.
+A location is ``abfs[s]://container@account.dfs.core.windows.net/key`` (or ``wasb[s]``, ``.blob.``); ``abfss://container/key`` means
+the account of ``adls.account-name``. Credentials: a connection string, a shared key, a SAS token, a bearer token or a client's
+secret of the properties, each also by account (``adls.sas-token.<account>``); otherwise those of the environment, a workload
+identity or the machine.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | N
 
 def _endpoint_of(host: str) -> str | None:
     """The address of an account in another cloud than the public one (``core.chinacloudapi.cn``, ``dfs.fabric.microsoft.com``): the
-    public one's account of that name is a stranger's. None for the public one, which is the client's own choice."""
+    account of that name in the public cloud belongs to somebody else. None for the public cloud, which is the client's default."""
     if not host.partition(".")[2] or host.endswith(".core.windows.net"):
         return None
     return f"https://{host.replace('.dfs.', '.blob.', 1)}"
 
 
 def _given(config: AzureConfig) -> Callable[[], AzureCredential] | None:
-    """The credential of the properties alone, the strongest first: the client would take a key or token of the environment before
-    it. Raises OptionError for a service principal that would be passed over so."""
+    """Only the credential of the properties, the strongest first: the client would prefer a key or token of the environment. Raises
+    OptionError for a service principal that the client would ignore for this reason."""
     found: AzureCredential | None = None
     if "token" in config:
         found = {"token": config["token"], "expires_at": None}
@@ -107,7 +107,7 @@ def _given(config: AzureConfig) -> Callable[[], AzureCredential] | None:
 
 
 def _lent(renewal: Renewal, account: str | None, host: str) -> AzureSASToken:
-    """A SAS token that is lent, with its expiry. Raises OptionError."""
+    """A vended SAS token, with its expiry. Raises OptionError."""
     properties = renewal()
     token = _of(properties, _SAS, account, host)
     if token is None:
@@ -128,7 +128,7 @@ def _of(properties: Mapping[str, str], names: tuple[str, ...], account: str | No
 
 
 def _from_connection_string(text: str, config: AzureConfig) -> str | None:
-    """Take a connection string's settings; the endpoint that it names. Raises OptionError, which shows nothing of it."""
+    """Use a connection string's settings; returns its endpoint. Raises OptionError, without the string."""
     settings = {key.strip().lower(): value for part in text.split(";") if part.strip() for key, _, value in [part.partition("=")]}
     if "accountname" not in settings and "blobendpoint" not in settings:
         raise OptionError("property adls.connection-string: it has neither AccountName nor BlobEndpoint")

@@ -1,12 +1,12 @@
-"""Creating an object exclusively: a conditional PUT (``If-None-Match: *``, ``x-goog-if-generation-match: 0``), and the truth about
-it.
+"""Creating an object exclusively: a conditional PUT (``If-None-Match: *``, ``x-goog-if-generation-match: 0``), and the check of its
+outcome.
 
-A PUT whose answer is lost is sent again, by the client or by a gateway between, and then meets the object that it has made itself:
-"already exists" alone does not say whose it is. So every object carries the id of the attempt that made it, in its metadata. Where
-the name is taken, the object is asked whose it is, and only another attempt's is a FileExistsError. A store that keeps no metadata
-is asked for the content: equal bytes count as ours, because whoever creates a file exclusively writes what no other writer writes.
+A PUT whose answer is lost is sent again, by the client or by a gateway, and then finds the object that it has created itself:
+"already exists" alone does not show which writer created it. So every object has the id of the attempt that created it in its
+metadata. If the name exists, this id is read, and only an object of another attempt is a FileExistsError. For a store without
+metadata the content is compared: equal bytes count as ours, because no two writers write the same bytes to an exclusive file.
 
-A conflict of two requests under way (409) may leave no object at all: then the name is tried again.
+A conflict of two concurrent requests (409) may leave no object at all: then the creation is tried again.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Creation:
     sleep: Callable[[float], None] = time.sleep
 
     def create(self, key: str, data: bytes, location: str) -> None:
-        """Raises FileExistsError where another attempt made the object, CatalogUnavailableError (it may be there, or come later),
-        and TerminalError where the store refuses."""
+        """Raises FileExistsError if another attempt created the object, CatalogUnavailableError (it may exist, or appear later),
+        and TerminalError if the store refuses."""
         attempt = new_attempt()
         for number in range(_TRIES):
             if number:
@@ -60,7 +60,7 @@ class Creation:
         raise CatalogUnavailableError(f"{location}: the store repeatedly says that it exists, and that it does not")
 
     def is_exclusive(self, key: str, location: str) -> bool:
-        """Whether the store refuses to create an object that is there. Creates one under a free name, and deletes it."""
+        """Whether the store refuses to create an existing object. Creates one under a new name, and deletes it."""
         with named_errors(location):
             self._put(key, b"", new_attempt())
             try:
@@ -77,7 +77,7 @@ class Creation:
         return True
 
     def _is_ours(self, key: str, data: bytes, attempt: str, location: str) -> bool:
-        """After a request without an answer; False also where that cannot be told."""
+        """After a request without an answer; False also if this cannot be determined."""
         try:
             owner = self._owner(key, location)
             return owner == attempt or (owner == "" and self._holds(key, data, location))
@@ -85,7 +85,7 @@ class Creation:
             return False
 
     def _owner(self, key: str, location: str) -> str | None:
-        """The attempt that made the object: empty where it has none, None where there is no object."""
+        """The attempt that created the object: empty if it has no id, None if there is no object."""
         try:
             with named_errors(location):
                 return attempt_of(self.store, key)
@@ -106,6 +106,6 @@ def new_attempt() -> str:
 
 
 def attempt_of(store: ObjectStore, key: str) -> str:
-    """The id that an object carries; empty where it has none. Raises FileNotFoundError, and what the client raises."""
+    """The attempt id of an object; empty if it has none. Raises FileNotFoundError, and the client's errors."""
     found = obstore.get(store, key, options={"head": True}).attributes
     return next((value for name, value in found.items() if name.lower() == ATTEMPT), "")

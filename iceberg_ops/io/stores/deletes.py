@@ -1,9 +1,9 @@
-"""Deleting many objects of one bucket, and saying of each what became of it.
+"""Deletes many objects of one bucket, and reports the result for each.
 
-A bulk request says in one answer which keys failed, and the client hands on the first of them only. So where one failed, each of
-the request's keys is deleted by a request of its own: one that is gone already is no failure. Where the store gives no answer, or
-refuses the whole request, nothing more is tried, and all that is left is a failure; files of that request may be gone all the
-same.
+The answer to a bulk request lists the failed keys, and the client returns only the first of them. So if one failed, each of the
+request's keys is deleted by a separate request: an object that is already gone is not a failure. If the store does not answer, or
+refuses the whole request, nothing more is tried, and all remaining objects are failures; those of that request may be deleted
+nevertheless.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ Answer = tuple[str, IcebergOpsError]
 
 
 def delete_objects(store: ObjectStore, files: Mapping[str, str], bulk: int) -> list[DeleteFailure]:
-    """Delete objects, given as key -> location; what could not be deleted. ``bulk``: keys of one request (1: there are no requests
-    for many)."""
+    """Delete objects, given as key -> location; returns the failures. ``bulk``: keys of one request (1: no bulk requests)."""
     failures: list[DeleteFailure] = []
     hopeless: IcebergOpsError | None = None
     for batch in _batches(files.items(), max(bulk, _AT_ONCE)):
@@ -42,7 +41,7 @@ def delete_objects(store: ObjectStore, files: Mapping[str, str], bulk: int) -> l
 
 
 def delete_object(store: ObjectStore, key: str, location: str) -> IcebergOpsError | None:
-    """Delete one object; the error where that failed. One that is gone is no failure."""
+    """Delete one object; returns the error if that failed. A missing object is not a failure."""
     error: IcebergOpsError | None = None
     for _ in range(_TRIES):
         try:
@@ -59,7 +58,7 @@ def delete_object(store: ObjectStore, key: str, location: str) -> IcebergOpsErro
 
 
 def _in_one_request(store: ObjectStore, batch: list[tuple[str, str]]) -> list[Answer]:
-    """The client does not repeat such a request where its connection ended in the middle; to delete twice does no harm."""
+    """The client does not repeat such a request if its connection is lost; it is safe to delete twice."""
     error: IcebergOpsError | None = None
     for _ in range(_TRIES):
         try:

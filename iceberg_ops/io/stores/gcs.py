@@ -1,7 +1,7 @@
 """A client of Google Cloud Storage from Iceberg's ``gcs.*`` properties.
 
-Credentials: ``gcs.oauth2.token``, else application default credentials (GOOGLE_APPLICATION_CREDENTIALS, or what gcloud has left),
-else the instance's service account.
+Credentials: ``gcs.oauth2.token``, else application default credentials (GOOGLE_APPLICATION_CREDENTIALS, or the credentials of
+gcloud), otherwise the instance's service account.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def gcs_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | Non
 
 
 def _given(token: str) -> Callable[[], GCSCredential]:
-    """The token of the properties alone: the client would look into the environment as well."""
+    """Only the token of the properties: the client would use the environment as well."""
     return lambda: {"token": token, "expires_at": None}
 
 

@@ -1,8 +1,8 @@
-"""What lies below a prefix of one bucket.
+"""Lists the objects below a prefix of one bucket.
 
-The client asks for page after page, and tries again what the store refuses for now. It does not where an answer ends in the middle:
-then the listing goes on after the last object that has come. An object that marks the prefix itself as a folder (``t/`` in a
-listing of ``t``) is left out; the client gives its key without the slash.
+The client requests page after page, and retries temporary refusals. It does not retry an answer that is cut off: then the listing
+continues after the last received object. An object that marks the prefix itself as a folder (``t/`` in a listing of ``t``) is left
+out; the client gives its key without the slash.
 """
 
 from __future__ import annotations

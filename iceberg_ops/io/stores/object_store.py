@@ -1,14 +1,14 @@
 """Files in object stores, as a FileIO: one request for a small file, ranges for parts of large ones, bulk deletes, paged listings.
 
-There are no folders: what a listing takes for one is a prefix that ends at a slash. Objects whose key ends with a slash, by which
-some tools mark a folder, are no files, and are left out.
+There are no folders: in a listing, a folder is a prefix that ends at a slash. Objects whose key ends with a slash, which some tools
+create to mark a folder, are not files, and are left out.
 
-Requests are tried again by the client, for about twenty seconds. What remains is a CatalogUnavailableError where the store gives no
-answer, and a TerminalError where it refuses (access, expired credentials, no such bucket). A missing bucket is never taken for a
+The client retries requests for about twenty seconds. After that, the error is a CatalogUnavailableError if the store does not
+answer, and a TerminalError if it refuses (access, expired credentials, no such bucket). A missing bucket is never reported as a
 missing file.
 
-One instance serves all threads. A process that is forked from one that has used it cannot (see ``io.forks``): workers are processes
-of their own, which build their FileIO from ``properties``.
+One instance serves all threads. A process that is forked from one that has used it cannot (see ``io.forks``): workers are new
+processes, which build their FileIO from ``properties``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REFUSED = re.compile(r"status code: 40[13]")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What sets one kind of store apart. ``bulk``: keys of one delete request; 1 where the store has none for many."""
+    """The differences between kinds of stores. ``bulk``: keys of one delete request; 1 if the store has no bulk requests."""
 
     name: str
     schemes: tuple[str, ...]
@@ -172,7 +172,7 @@ class ObjectStoreFileIO:
         return [*(folder.rpartition("/")[2] for folder in folders), *(info.location.rpartition("/")[2] for info in files)]
 
     def prove_exclusive_creation(self, folder: str) -> None:
-        """See ``ProvesExclusiveCreation``: an object is created twice, and deleted. Asked once for each bucket."""
+        """See ``ProvesExclusiveCreation``: an object is created twice, and deleted. Tested once for each bucket."""
         store, place = self._folder(folder)
         if place.bucket in self._proven:
             return
@@ -222,7 +222,7 @@ class ObjectStoreFileIO:
             ) from None
 
     def _size(self, location: str) -> int | None:
-        """Bytes of the object; None where there is none."""
+        """Bytes of the object; None if it does not exist."""
         store, place = self._file(location)
         try:
             with named_errors(location):
@@ -232,8 +232,8 @@ class ObjectStoreFileIO:
             return None
 
     def _check_bucket(self, bucket: str, store: ObjectStore, location: str) -> None:
-        """The answer to a question for an object's size has no text: once for each bucket it is asked whether that is there. Where
-        it may not be listed, a missing object is told from a forbidden one, so the bucket is there."""
+        """The answer to a HEAD request has no text, so the existence of each bucket is checked once. If the store
+        refuses the listing, it has the bucket."""
         if bucket in self._seen:
             return
         try:

@@ -1,8 +1,8 @@
 """What a location names in an object store: ``s3://bucket/key``, ``abfss://container@account.host/key``.
 
-A key is taken as it is written: nothing is percent-decoded or resolved, because ``a//b``, ``a/./b`` and ``a%20b`` are names of
-their own there. The client resolves names like paths, so keys that it would take for other ones are refused: those with an empty
-part, ``.`` or ``..`` between slashes, or a control character.
+A key is used as it is written: nothing is percent-decoded or resolved, because ``a//b``, ``a/./b`` and ``a%20b`` are different
+names there. The client resolves names like paths, so keys that it would change are refused: those with an empty part, ``.`` or
+``..`` between slashes, or a control character.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``bucket``: what stands between ``://`` and the first slash, as it is written. ``key`` is empty for the bucket itself."""
+    """``bucket``: the text between ``://`` and the first slash, unchanged. ``key`` is empty for the bucket itself."""
 
     scheme: str
     bucket: str
@@ -28,7 +28,7 @@ class Place:
 
 
 def file_place(location: str) -> Place:
-    """The place of a file. Raises UnsupportedError for one that cannot be reached."""
+    """The place of a file. Raises UnsupportedError for a location that the client cannot address."""
     place = _place(location)
     if not place.key:
         raise UnsupportedError(f"not supported: location {location} as a file, because it names a whole bucket")
@@ -36,7 +36,7 @@ def file_place(location: str) -> Place:
 
 
 def folder_place(location: str) -> Place:
-    """The place of what is listed; slashes at its end do not count. Raises UnsupportedError."""
+    """The place of a folder to list; slashes at its end are ignored. Raises UnsupportedError."""
     return _place(location.rstrip("/"))
 
 

@@ -1,5 +1,5 @@
 """A reader of an object by ranges. It opens with one request for the size and the last bytes. Every later request names the
-object's version, so that an object that is written again meanwhile is an error and never a mix.
+object's version, so that an object that is overwritten in the meantime is an error, and versions are never mixed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ending:
 
     @classmethod
     def of(cls, store: ObjectStore, key: str, location: str, *, size: int = 0, suffix_ranges: bool = True) -> Ending:
-        """Ask for the last bytes of ``key`` in ``store``: ``size``, or a few more. Raises FileNotFoundError."""
+        """Request the last bytes of ``key`` in ``store``: ``size``, or a few more. Raises FileNotFoundError."""
         wanted = max(size, TAIL)
         with named_errors(location):
             if suffix_ranges:
@@ -57,7 +57,7 @@ class Ending:
 
 
 class RangedInput(WindowedInput):
-    """A reader of the object whose ending was asked for."""
+    """A reader of the object whose ending was requested."""
 
     def __init__(self, ending: Ending) -> None:
         self._ending = ending
@@ -68,6 +68,6 @@ class RangedInput(WindowedInput):
 
 
 def _is_about_ranges(error: BaseError) -> bool:
-    """An empty object has no last bytes, and says so in several ways; Azure has no requests for last bytes."""
+    """An empty object has no last bytes, which stores report in several ways; Azure has no requests for last bytes."""
     text = str(error)
     return isinstance(error, NotSupportedError) or "status code: 416" in text or "non-partial response" in text

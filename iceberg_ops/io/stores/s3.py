@@ -1,6 +1,6 @@
-"""A client of S3, or of a store that speaks S3, from Iceberg's ``s3.*`` and ``client.*`` properties.
+"""A client of S3, or of an S3-compatible store, from Iceberg's ``s3.*`` and ``client.*`` properties.
 
-Credentials are those that ``io.aws.found_keys`` finds; the client asks for them again before they expire.
+Credentials are those that ``io.aws.found_keys`` finds; the client requests them again before they expire.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ def _as_they_are(keys: AwsKeys) -> S3Config:
 
 
 def _lent(renewal: Renewal) -> AwsKeys:
-    """Keys that are lent, with their expiry. Raises OptionError."""
+    """Vended keys, with their expiry. Raises OptionError."""
     properties = renewal()
     return replace(found_keys(properties, "s3").keys(), expires_at=expiry(properties, [_EXPIRES]))
 
 
 def _provider(keys: KeySource) -> S3CredentialProvider:
-    """What the client calls before the keys that it has expire, also in the middle of a job."""
+    """The function that the client calls before its keys expire, also in the middle of a job."""
 
     def current() -> S3Credential:
         found = keys()
@@ -113,7 +113,7 @@ def _provider(keys: KeySource) -> S3CredentialProvider:
 
 
 def _encryption(properties: Mapping[str, str]) -> S3Config:
-    """Of ``s3.sse.type`` and ``s3.sse.key``, as Java's S3FileIO takes them."""
+    """The encryption by ``s3.sse.type`` and ``s3.sse.key``, as in Java's S3FileIO."""
     kind, key = properties.get("s3.sse.type", "none").lower(), properties.get("s3.sse.key")
     if kind == "none":
         return {}
@@ -130,12 +130,12 @@ def _encryption(properties: Mapping[str, str]) -> S3Config:
 
 
 def _endpoint_of_environment() -> str | None:
-    """Which address the client takes where the properties name none."""
+    """The address that the client uses if the properties name none."""
     return next((found for name in _ENDPOINTS if (found := os.environ.get(name))), None)
 
 
 def _with_bucket(endpoint: str | None, bucket: str) -> str | None:
-    """The client expects the bucket in the address where it is not in the path."""
+    """The client expects the bucket in the address if it is not in the path."""
     if endpoint is None:
         return None
     parts = urlsplit(endpoint)

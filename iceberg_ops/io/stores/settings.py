@@ -1,4 +1,4 @@
-"""What the properties of all object stores have in common: how long to wait, how often to try again, and what is refused."""
+"""Settings of all object stores: time limits, retries, and refused properties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRIED_FOR = timedelta(seconds=60)
 
 
 def client_options(endpoint: str | None) -> ClientConfig:
-    """A request may take long, because a file may be large; a connection on which nothing comes is given up."""
+    """A request may take long, because a file may be large; an idle connection is closed."""
     found: ClientConfig = {
         "connect_timeout": timedelta(seconds=5),
         "read_timeout": timedelta(seconds=30),
@@ -31,7 +31,7 @@ def client_options(endpoint: str | None) -> ClientConfig:
 
 
 def retries(properties: Mapping[str, str], prefix: str) -> RetryConfig:
-    """Of Java's ``<prefix>.retry.num-retries``, ``.min-wait-ms`` and ``.max-wait-ms``. Raises OptionError."""
+    """Retries by Java's ``<prefix>.retry.num-retries``, ``.min-wait-ms`` and ``.max-wait-ms``. Raises OptionError."""
     first = number(properties, f"{prefix}.retry.min-wait-ms", _FIRST_WAIT_MS)
     longest = number(properties, f"{prefix}.retry.max-wait-ms", _LONGEST_WAIT_MS)
     return {
@@ -76,8 +76,8 @@ def flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def refuse(properties: Mapping[str, str], refused: Mapping[str, str]) -> None:
-    """Prevents that a property is passed over which changes who acts, or what a written file is. ``refused``: name, or a prefix
-    that ends with a full stop -> the reason. Raises UnsupportedError."""
+    """Refuses properties that change the acting identity or the written files and would be ignored here. ``refused``: name, or a
+    prefix that ends with a full stop -> the reason. Raises UnsupportedError."""
     for name in properties:
         reason = next((why for key, why in refused.items() if name == key or (key.endswith(".") and name.startswith(key))), None)
         if reason is not None:

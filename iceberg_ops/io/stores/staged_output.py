@@ -1,11 +1,10 @@
-"""A new object that is written piece by piece, and is there only once it is closed.
+"""A new object that is written in pieces, and exists only after it is closed.
 
-A small one is kept in memory and created by one exclusive request, when it is closed. A large one is uploaded in parts; what is
-discarded, or fails, is aborted, so that its parts do not stay in the store at its owner's cost. An upload in parts cannot be
-completed exclusively: that the name is free is looked up before its first part. Files of that size are data files, whose names
-nobody else makes.
+A small one is kept in memory and created by one exclusive request, when it is closed. A large one is uploaded in parts; a discarded
+or failed upload is aborted, so that its parts do not cause costs in the store. An upload in parts cannot be completed exclusively:
+before its first part it is checked that the name is free. Files of that size are data files with unique names.
 
-Where a process dies, its parts stay, invisible to listings: a life-cycle rule of the bucket removes them.
+If a process dies, its parts are left, invisible to listings: a life-cycle rule of the bucket removes them.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class StagedOutput(OutputInParts):
             _abort(upload)
 
     def _send(self) -> None:
-        """Hand what is kept to the client, which uploads it in the background."""
+        """Pass the buffered bytes to the client, which uploads them in the background."""
         if self._upload is None:
             self._check_free()
         data, self._buffer = self._buffer, bytearray()
@@ -77,7 +76,8 @@ class StagedOutput(OutputInParts):
         self._sent += len(data)
 
     def _complete(self, upload: WritableFile) -> None:
-        """A completion whose answer is lost is sent again by the client, and is refused then: the object is asked whose it is."""
+        """If the answer to a completion is lost, the client sends it again, and it is refused then: the object's attempt id
+        decides."""
         try:
             with named_errors(self._location):
                 upload.close()
@@ -94,7 +94,7 @@ class StagedOutput(OutputInParts):
 
 
 def _abort(upload: WritableFile) -> None:
-    """What cannot be aborted stays in the store as parts of nothing."""
+    """Parts of an upload that cannot be aborted are left in the store."""
     try:
         upload.__exit__(RuntimeError, RuntimeError(), None)
     except Exception as e:  # noqa: BLE001 - nothing depends on it
