@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.config.catalog_properties import check_names
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.stores.settings import flag
 
 
 def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
-    """Build the catalog; ``io`` overrides the FileIO of the properties. Raises OptionError, CatalogUnavailableError."""
+    """Build the catalog; ``io`` overrides the FileIO of the properties. Raises OptionError, also for a misspelt property, and
+    CatalogUnavailableError."""
     try:
         build = _KINDS[config.type]
     except KeyError:
@@ -22,6 +25,7 @@ def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
             f"catalog {config.name}: type {config.type!r} is not known{did_you_mean(config.type, _KINDS)}: must be one of "
             f"{', '.join(sorted(_KINDS))}"
         ) from None
+    check_names(f"catalog {config.name}", config.type, config.properties)
     return build(config, io)
 
 
@@ -78,12 +82,12 @@ def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:
         from iceberg_ops.catalog.hive.metastore import Metastore  # noqa: PLC0415 - a back-end chosen by name
 
     properties = config.properties
-    if properties.get("hive.kerberos-authentication", "false").lower() == "true":
+    if flag(properties, "hive.kerberos-authentication", False):
         raise OptionError(
             f"catalog {config.name}: hive.kerberos-authentication is not supported: the metastore must take plain thrift"
         )
     metastore = Metastore(config.name, _required(config, "uri"), properties.get("ugi", ""))
-    locks = properties.get("engine.hive.lock-enabled", properties.get("iceberg.engine.hive.lock-enabled", "true")).lower() == "true"
+    locks = flag(properties, "engine.hive.lock-enabled", flag(properties, "iceberg.engine.hive.lock-enabled", True))
     return HiveCatalog(config.name, metastore, _io(config.properties, io), warehouse=properties.get("warehouse"), locks=locks)
 
 
@@ -101,7 +105,7 @@ def _glue(config: CatalogConfig, io: FileIO | None) -> Catalog:
         from iceberg_ops.catalog.glue.glue_client import Glue  # noqa: PLC0415 - a back-end chosen by name
 
     properties = config.properties
-    skip_archive = properties.get("glue.skip-archive", "true").lower() == "true"
+    skip_archive = flag(properties, "glue.skip-archive", True)
     warehouse = properties.get("warehouse")
     glue = Glue(config.name, properties)
     return GlueCatalog(config.name, glue, _io(config.properties, io), warehouse=warehouse, skip_archive=skip_archive)
