@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.config.catalog_properties import check_names
+from iceberg_ops.config.catalog_properties import check_names, of_files
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError, RuntimeMissingError
@@ -36,9 +36,8 @@ def _required(config: CatalogConfig, key: str) -> str:
     return value
 
 
-def _io(properties: Mapping[str, str], io: FileIO | None) -> FileIO:
-    """``properties`` are sent to workers with the FileIO: those that are the catalog's alone may be secret, and are left out."""
-    return load_file_io(properties) if io is None else io
+def _io(config: CatalogConfig, io: FileIO | None) -> FileIO:
+    return load_file_io(of_files(config.type, config.properties)) if io is None else io
 
 
 @contextmanager
@@ -58,22 +57,19 @@ def _needs(config: CatalogConfig, *packages: str) -> Iterator[None]:
 def _memory(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.memory import MemoryCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return MemoryCatalog(
-        config.name, _io(config.properties, io), warehouse=config.properties.get("warehouse", "memory://warehouse")
-    )
+    return MemoryCatalog(config.name, _io(config, io), warehouse=config.properties.get("warehouse", "memory://warehouse"))
 
 
 def _file_system(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return FileSystemCatalog(config.name, _io(config.properties, io), warehouse=_required(config, "warehouse"))
+    return FileSystemCatalog(config.name, _io(config, io), warehouse=_required(config, "warehouse"))
 
 
 def _sql(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.sql import SqlCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    uri, of_files = _required(config, "uri"), {k: v for k, v in config.properties.items() if k != "uri"}
-    return SqlCatalog(config.name, uri, _io(of_files, io), warehouse=config.properties.get("warehouse"))
+    return SqlCatalog(config.name, _required(config, "uri"), _io(config, io), warehouse=config.properties.get("warehouse"))
 
 
 def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:
@@ -88,7 +84,7 @@ def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:
         )
     metastore = Metastore(config.name, _required(config, "uri"), properties.get("ugi", ""))
     locks = flag(properties, "engine.hive.lock-enabled", flag(properties, "iceberg.engine.hive.lock-enabled", True))
-    return HiveCatalog(config.name, metastore, _io(config.properties, io), warehouse=properties.get("warehouse"), locks=locks)
+    return HiveCatalog(config.name, metastore, _io(config, io), warehouse=properties.get("warehouse"), locks=locks)
 
 
 def _rest(config: CatalogConfig, io: FileIO | None) -> Catalog:
@@ -108,7 +104,7 @@ def _glue(config: CatalogConfig, io: FileIO | None) -> Catalog:
     skip_archive = flag(properties, "glue.skip-archive", True)
     warehouse = properties.get("warehouse")
     glue = Glue(config.name, properties)
-    return GlueCatalog(config.name, glue, _io(config.properties, io), warehouse=warehouse, skip_archive=skip_archive)
+    return GlueCatalog(config.name, glue, _io(config, io), warehouse=warehouse, skip_archive=skip_archive)
 
 
 def _nessie(config: CatalogConfig, io: FileIO | None) -> Catalog:
@@ -117,7 +113,7 @@ def _nessie(config: CatalogConfig, io: FileIO | None) -> Catalog:
         from iceberg_ops.catalog.nessie.nessie_client import Nessie  # noqa: PLC0415 - a back-end chosen by name
         from iceberg_ops.catalog.nessie.settings import files_only  # noqa: PLC0415 - a back-end chosen by name
 
-    files = _io(files_only(config.properties), io)
+    files = load_file_io(files_only(config.properties)) if io is None else io
     return NessieCatalog(config.name, Nessie(config.name, config.properties), files, warehouse=config.properties.get("warehouse"))
 
 

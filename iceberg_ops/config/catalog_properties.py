@@ -29,7 +29,7 @@ _EVERYWHERE = frozenset(
         *("gcs.oauth2.token", "gcs.service.host", "gcs.no-auth", "gcs.project-id"),
         *("adls.account-name", "adls.account-key", "adls.auth.shared-key.account.name", "adls.auth.shared-key.account.key"),
         *("adls.sas-token", "adls.connection-string", "adls.token", "adls.tenant-id", "adls.client-id", "adls.client-secret"),
-        *("adls.endpoint", "adls.anonymous"),
+        *("adls.endpoint", "adls.anonymous", "memory.name"),
         *("hdfs.conf-dir", "hdfs.answer-timeout-s", "hdfs.kerberos-principal", "hdfs.kerberos-keytab", "hdfs.kerberos-cache"),
         *(f"{store}.retry.{name}" for store in ("s3", "gcs", "adls") for name in ("num-retries", "min-wait-ms", "max-wait-ms")),
     }
@@ -50,7 +50,7 @@ _OF_TYPE: Mapping[str, frozenset[str]] = {
     "hive": frozenset(
         {"uri", "ugi", "engine.hive.lock-enabled", "iceberg.engine.hive.lock-enabled", "hive.kerberos-authentication"}
     ),
-    "memory": frozenset({"memory.name"}),
+    "memory": frozenset(),
     "nessie": _OF_NESSIE | {f"nessie.{name}" for name in _OF_NESSIE},
     "rest": frozenset(
         {
@@ -118,6 +118,11 @@ def is_known(kind: str, name: str) -> bool:
     if (known := _OF_TYPE.get(kind)) is None:
         return True
     return name in known or _is_known_everywhere(name) or (kind in _WITH_HEADERS and name.startswith("header."))
+
+
+def of_files(kind: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Without those that are the catalog's alone, some of them secret: the others are sent to workers, for the files."""
+    return {name: value for name, value in properties.items() if name not in _OF_TYPE.get(kind, ())}
 
 
 def unread(kind: str, names: Iterable[str]) -> list[str]:

@@ -35,6 +35,8 @@ _DROPPED = re.compile(r"^[\x00-\x20]|[\t\r\n]")
 _NOT_PROPERTIES = (NAME, "type", DEPLOYMENT, STORES, TEST_FOLDER)
 _TYPE_OF_STORES = "filesystem"
 """Its properties are those of its files alone, as those of a store."""
+_WITH_LOGIN = ("sql", "hive", "nessie", "rest")
+"""Types of catalogs for which login and password of a connection of another type mean something."""
 _KEYS_OF_SIGNATURE = ("rest.access-key-id", "rest.secret-access-key")
 
 
@@ -110,13 +112,21 @@ def advice(connection: Connection) -> list[str]:
         for key in shown
         if key != "s3.sse.key" or "custom" in str(_given(connection).get("s3.sse.type", "")).lower()
     ]
-    if kind is not None:
-        used = {*kind.own_fields, *(("port", "schema") if kind.scheme else ())}
-        unused = [
-            name for name in ("host", "port", "schema", "login", "password") if name not in used and getattr(connection, name)
-        ]
-        found += [f"{where}: its {name} has no effect, because a connection of type {kind.name} has none" for name in unused]
     named = _TYPE_OF_STORES if kind is not None and kind.is_store else kind.type if kind else str(_given(connection).get("type"))
+    used = (
+        {*kind.own_fields, *(("port", "schema") if kind.scheme else ())}
+        if kind
+        else {"login", "password"}
+        if named in _WITH_LOGIN
+        else set()
+    )
+    unused = [name for name in ("host", "port", "schema", "login", "password") if name not in used and getattr(connection, name)]
+    what = (
+        f"a connection of type {kind.name}"
+        if kind
+        else f"a connection of type {connection.conn_type} for a catalog of type {named}"
+    )
+    found += [f"{where}: its {name} has no effect, because {what} has none" for name in unused]
     found += [
         f"{where}: extra {key!r} has no effect here" for key in unread(named, _given(connection)) if key not in _NOT_PROPERTIES
     ]
@@ -221,8 +231,8 @@ def _text(value: str | float | bool) -> str:
 
 
 def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:
-    """``uri`` with user and password, also for a server without a host (a socket). A URI that has both keeps them, and a file has
-    none. Raises OptionError if it names another user: then the owner of the password is unknown."""
+    """``uri`` with user and password, also for a server without a host (a socket); a file has none. Raises OptionError if it names
+    another user or password: it would be open who asks."""
     if _DROPPED.search(uri):
         raise OptionError(
             f"{where}: extra 'uri' (not shown) must begin with its dialect and have no tab or line break: remove them"
@@ -232,10 +242,15 @@ def _with_login(uri: str, login: str | None, password: str | None, where: str) -
     except ValueError:
         raise OptionError(f"{where}: extra 'uri' (not shown) must be dialect+driver://host:port/database") from None
     named, _, host = parts.netloc.rpartition("@")
-    if "://" not in uri or _is_file(parts) or ":" in named:
+    if "://" not in uri or _is_file(parts):
         return uri
-    if named and login and unquote(named) != login:
+    user, has_password, known = named.partition(":")
+    if user and login and unquote(user) != login:
         raise OptionError(f"{where}: extra 'uri' names another user than the connection's login: leave one of them out")
+    if has_password:
+        if password and unquote(known) != password:
+            raise OptionError(f"{where}: extra 'uri' has another password than the connection: leave one of them out")
+        return uri
     user = (named or quote(login or "", safe="")) + (f":{quote(password, safe='')}" if password else "")
     return f"{parts.scheme}://{user}@{host}{uri.partition('://')[2][len(parts.netloc) :]}"
 

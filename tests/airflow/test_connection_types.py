@@ -284,6 +284,21 @@ def test_what_cannot_be_meant_is_refused(conn_type: str, own: dict[str, Any], ex
         ("iceberg_rest", {"host": "h", "port": 1, "login": "me", "password": "p"}, {"scope": "all"}, []),
         ("iceberg_rest", {"host": "h"}, {"token-refresh-enabled": "true"}, ["extra 'token-refresh-enabled' has no effect here"]),
         ("iceberg_s3", {}, {"comment": "s3cret", "test-folder": "s3://b"}, ["extra 'comment' has no effect here"]),
+        (
+            "iceberg_ops",
+            {"host": "other", "schema": "prod", "login": "me", "password": "s3cret"},
+            {"type": "sql", "uri": "postgresql://db/dev"},
+            [
+                "its host has no effect",
+                "its schema has no effect, because a connection of type iceberg_ops for a catalog of type sql",
+            ],
+        ),
+        (
+            "iceberg_ops",
+            {"login": "AKIA", "password": "s3cret"},
+            {"type": "glue", "client.region": "eu-west-1"},
+            ["its login has no effect", "its password has no effect"],
+        ),
         ("iceberg_ops", {}, {"type": "sql", "uri": "sqlite:///x", "pool": "5"}, ["extra 'pool' has no effect here"]),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
@@ -31,3 +33,32 @@ def test_what_would_be_passed_over_is_refused(kind: str, properties: dict[str, s
     with pytest.raises(OptionError) as caught:
         load_catalog(CatalogConfig(name="lake", type=kind, properties=properties))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [
+        (
+            "glue",
+            {"client.region": "eu-west-1", "glue.access-key-id": "AKIA", "glue.secret-access-key": "geheim", "s3.region": "x"},
+        ),
+        ("hive", {"uri": "thrift://me:geheim@127.0.0.1:1", "ugi": "geheim", "s3.region": "x"}),
+        ("sql", {"uri": "sqlite:///geheim", "s3.region": "x"}),
+        (
+            "nessie",
+            {
+                "uri": "http://127.0.0.1:1/api/v2",
+                "authentication.type": "BEARER",
+                "nessie.authentication.token": "geheim",
+                "s3.region": "x",
+            },
+        ),
+    ],
+)
+def test_what_is_the_catalogs_alone_is_not_sent_to_workers(
+    kind: str, properties: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    io = load_catalog(CatalogConfig(name="lake", type=kind, properties=properties)).io
+    assert io.properties["s3.region"] == "x"
+    assert "geheim" not in str(dict(io.properties))
