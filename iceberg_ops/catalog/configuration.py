@@ -26,6 +26,7 @@ from pathlib import Path
 from iceberg_ops.catalog.foreign.pyiceberg_settings import pyiceberg_catalogs
 from iceberg_ops.catalog.foreign.spark_settings import spark_catalogs, spark_file
 from iceberg_ops.catalog.foreign.taken import Taken
+from iceberg_ops.config.catalog_properties import unread
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.document_problems import whole_document
 from iceberg_ops.config.given_text import check_place
@@ -64,11 +65,13 @@ def read_catalogs(environment: Mapping[str, str] = os.environ) -> list[CatalogCo
 
 
 def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> CatalogConfig:
-    """The catalog of that name. Logs, once, which settings of another program's catalog have no effect. Raises OptionError that
-    lists the known names, or says why the catalog cannot be used."""
+    """The catalog of that name. Logs, once, which of its settings have no effect. Raises OptionError that lists the known names, or
+    says why the catalog cannot be used."""
     found = _configured(environment)
     for config in found.own:
         if config.name == name:
+            for key in unread(config.type, config.properties):
+                _tell(f"catalog {name}: property {key} has no effect here")
             return config
     for other in found.foreign:
         if other.name == name:
@@ -130,7 +133,7 @@ def _foreign(source: str, environment: Mapping[str, str], where: str) -> tuple[l
     if m[1] == "pyiceberg":
         return pyiceberg_catalogs(environment, Path(m[2]) if m[2] else None)
     path = Path(m[2]) if m[2] else spark_file(environment)
-    return [path], spark_catalogs(path)
+    return [path], spark_catalogs(path, environment)
 
 
 @cache

@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.config.catalog_properties import check_names, of_files
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.stores.settings import flag
 
 
 def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
-    """Build the catalog; ``io`` overrides the FileIO of the properties. Raises OptionError, CatalogUnavailableError."""
+    """Build the catalog; ``io`` overrides the FileIO of the properties. Raises OptionError, also for a misspelt property, and
+    CatalogUnavailableError."""
     try:
         build = _KINDS[config.type]
     except KeyError:
@@ -22,6 +25,7 @@ def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
             f"catalog {config.name}: type {config.type!r} is not known{did_you_mean(config.type, _KINDS)}: must be one of "
             f"{', '.join(sorted(_KINDS))}"
         ) from None
+    check_names(f"catalog {config.name}", config.type, config.properties)
     return build(config, io)
 
 
@@ -32,9 +36,8 @@ def _required(config: CatalogConfig, key: str) -> str:
     return value
 
 
-def _io(properties: Mapping[str, str], io: FileIO | None) -> FileIO:
-    """``properties`` are sent to workers with the FileIO: those that are the catalog's alone may be secret, and are left out."""
-    return load_file_io(properties) if io is None else io
+def _io(config: CatalogConfig, io: FileIO | None) -> FileIO:
+    return load_file_io(of_files(config.type, config.properties)) if io is None else io
 
 
 @contextmanager
@@ -54,22 +57,19 @@ def _needs(config: CatalogConfig, *packages: str) -> Iterator[None]:
 def _memory(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.memory import MemoryCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return MemoryCatalog(
-        config.name, _io(config.properties, io), warehouse=config.properties.get("warehouse", "memory://warehouse")
-    )
+    return MemoryCatalog(config.name, _io(config, io), warehouse=config.properties.get("warehouse", "memory://warehouse"))
 
 
 def _file_system(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    return FileSystemCatalog(config.name, _io(config.properties, io), warehouse=_required(config, "warehouse"))
+    return FileSystemCatalog(config.name, _io(config, io), warehouse=_required(config, "warehouse"))
 
 
 def _sql(config: CatalogConfig, io: FileIO | None) -> Catalog:
     from iceberg_ops.catalog.sql import SqlCatalog  # noqa: PLC0415 - a back-end chosen by name
 
-    uri, of_files = _required(config, "uri"), {k: v for k, v in config.properties.items() if k != "uri"}
-    return SqlCatalog(config.name, uri, _io(of_files, io), warehouse=config.properties.get("warehouse"))
+    return SqlCatalog(config.name, _required(config, "uri"), _io(config, io), warehouse=config.properties.get("warehouse"))
 
 
 def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:
@@ -78,13 +78,13 @@ def _hive(config: CatalogConfig, io: FileIO | None) -> Catalog:
         from iceberg_ops.catalog.hive.metastore import Metastore  # noqa: PLC0415 - a back-end chosen by name
 
     properties = config.properties
-    if properties.get("hive.kerberos-authentication", "false").lower() == "true":
+    if flag(properties, "hive.kerberos-authentication", False):
         raise OptionError(
             f"catalog {config.name}: hive.kerberos-authentication is not supported: the metastore must take plain thrift"
         )
     metastore = Metastore(config.name, _required(config, "uri"), properties.get("ugi", ""))
-    locks = properties.get("engine.hive.lock-enabled", properties.get("iceberg.engine.hive.lock-enabled", "true")).lower() == "true"
-    return HiveCatalog(config.name, metastore, _io(config.properties, io), warehouse=properties.get("warehouse"), locks=locks)
+    locks = flag(properties, "engine.hive.lock-enabled", flag(properties, "iceberg.engine.hive.lock-enabled", True))
+    return HiveCatalog(config.name, metastore, _io(config, io), warehouse=properties.get("warehouse"), locks=locks)
 
 
 def _rest(config: CatalogConfig, io: FileIO | None) -> Catalog:
@@ -101,10 +101,10 @@ def _glue(config: CatalogConfig, io: FileIO | None) -> Catalog:
         from iceberg_ops.catalog.glue.glue_client import Glue  # noqa: PLC0415 - a back-end chosen by name
 
     properties = config.properties
-    skip_archive = properties.get("glue.skip-archive", "true").lower() == "true"
+    skip_archive = flag(properties, "glue.skip-archive", True)
     warehouse = properties.get("warehouse")
     glue = Glue(config.name, properties)
-    return GlueCatalog(config.name, glue, _io(config.properties, io), warehouse=warehouse, skip_archive=skip_archive)
+    return GlueCatalog(config.name, glue, _io(config, io), warehouse=warehouse, skip_archive=skip_archive)
 
 
 def _nessie(config: CatalogConfig, io: FileIO | None) -> Catalog:
@@ -113,7 +113,7 @@ def _nessie(config: CatalogConfig, io: FileIO | None) -> Catalog:
         from iceberg_ops.catalog.nessie.nessie_client import Nessie  # noqa: PLC0415 - a back-end chosen by name
         from iceberg_ops.catalog.nessie.settings import files_only  # noqa: PLC0415 - a back-end chosen by name
 
-    files = _io(files_only(config.properties), io)
+    files = load_file_io(files_only(config.properties)) if io is None else io
     return NessieCatalog(config.name, Nessie(config.name, config.properties), files, warehouse=config.properties.get("warehouse"))
 
 

@@ -1,12 +1,16 @@
 """The properties of a catalog that this package reads, by the catalog's type: what else a configuration holds has no effect here.
 
 Unknown properties are no error, because other engines may read them from the same place; whoever takes over such a configuration is
-told which they are. A store that is added adds its names here.
+told which they are. A misspelt one is an error: without ``s3.endpoint``, ``ref`` or ``glue.id`` a job would work on another lake.
+A store that is added adds its names here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from iceberg_ops.config.near_names import near_names
+from iceberg_ops.errors import OptionError
 
 _AWS = ("access-key-id", "secret-access-key", "session-token", "profile-name", "role-arn", "role-session-name")
 
@@ -25,11 +29,20 @@ _EVERYWHERE = frozenset(
         *("gcs.oauth2.token", "gcs.service.host", "gcs.no-auth", "gcs.project-id"),
         *("adls.account-name", "adls.account-key", "adls.auth.shared-key.account.name", "adls.auth.shared-key.account.key"),
         *("adls.sas-token", "adls.connection-string", "adls.token", "adls.tenant-id", "adls.client-id", "adls.client-secret"),
-        *("adls.endpoint", "adls.anonymous"),
+        *("adls.endpoint", "adls.anonymous", "memory.name"),
         *("hdfs.conf-dir", "hdfs.answer-timeout-s", "hdfs.kerberos-principal", "hdfs.kerberos-keytab", "hdfs.kerberos-cache"),
         *(f"{store}.retry.{name}" for store in ("s3", "gcs", "adls") for name in ("num-retries", "min-wait-ms", "max-wait-ms")),
     }
 ) | _aws("s3", "client")
+
+_OF_NESSIE = frozenset(
+    {
+        *("uri", "ref", "ref.hash", "user", "client-api-version", "transport.connect-timeout", "transport.read-timeout"),
+        *(f"authentication.{name}" for name in ("type", "token", "username", "password")),
+        *(f"authentication.oauth2.{name}" for name in ("token-endpoint", "client-id", "client-secret", "client-scopes")),
+        *(f"authentication.oauth2.{name}" for name in ("grant-type", "issuer-url", "extra-params")),
+    }
+)
 
 _OF_TYPE: Mapping[str, frozenset[str]] = {
     "filesystem": frozenset(),
@@ -38,6 +51,7 @@ _OF_TYPE: Mapping[str, frozenset[str]] = {
         {"uri", "ugi", "engine.hive.lock-enabled", "iceberg.engine.hive.lock-enabled", "hive.kerberos-authentication"}
     ),
     "memory": frozenset(),
+    "nessie": _OF_NESSIE | {f"nessie.{name}" for name in _OF_NESSIE},
     "rest": frozenset(
         {
             *("uri", "prefix", "credential", "token", "oauth2-server-uri", "scope", "audience", "resource"),
@@ -49,12 +63,88 @@ _OF_TYPE: Mapping[str, frozenset[str]] = {
     | _aws("rest"),
     "sql": frozenset({"uri"}),
 }
-_PREFIXES = ("adls.sas-token.", "adls.connection-string.", "adls.account-key.", "adls.auth.shared-key.account.key.")
+_PREFIXES = (
+    *("adls.sas-token.", "adls.connection-string.", "adls.account-key.", "adls.auth.shared-key.account.key."),
+    *("adls.auth.shared-key.account.name.", "adls.account-name.", "adls.token."),
+)
 """Of properties that end with the name of an account."""
+_HADOOP, _OF_HADOOPS_CLIENTS = "hadoop.", ("hadoop.fs.s3a.", "hadoop.fs.gs.", "hadoop.fs.azure.")
+"""Hadoop's settings are for HDFS: object stores have properties of their own."""
+_WITH_HEADERS = ("nessie", "rest")
+
+_REFUSED = frozenset(
+    {
+        *("client.credentials-provider", "s3.acl", "s3.write.storage-class", "gcs.encryption-key", "gcs.decryption-key"),
+        *("gcs.user-project", "adls.token-credential-provider"),
+    }
+)
+_REFUSED_PREFIXES = (
+    *("client.assume-role.tags.", "s3.access-points.", "s3.write.tags.", "s3.delete.tags.", "gcs.impersonate."),
+    "client.credentials-provider.",
+)
+"""What the stores refuse, because it changes who acts or what a file is."""
+
+_OF_OTHERS = frozenset(
+    {
+        *("client.factory", "client.refresh-credentials-enabled", "client.refresh-credentials-endpoint"),
+        *("s3.connect-timeout", "s3.request-timeout", "s3.proxy-uri", "s3.resolve-region", "s3.retry-strategy-impl", "s3.signer"),
+        *("s3.signer.uri", "s3.signer.endpoint", "s3.sse.md5", "s3.staging-dir", "s3.session-token-expires-at-ms"),
+        *("s3.delete.batch-size", "s3.delete.num-threads", "s3.multipart.num-threads", "s3.multipart.threshold"),
+        *("s3.client-factory-impl", "s3.preload-client-enabled", "s3.use-arn-region-enabled", "s3.acceleration-enabled"),
+        *("s3.dualstack-enabled", "s3.cross-region-access-enabled", "s3.crt.enabled", "s3.crt.max-concurrency"),
+        *("s3.write.table-tag-enabled", "s3.write.namespace-tag-enabled", "s3.access-grants.enabled"),
+        *("s3.access-grants.fallback-to-iam", "s3.force-virtual-addressing", "s3.server-side-encryption", "s3.sse-kms-key-id"),
+        *("gcs.access", "gcs.consistency", "gcs.cache-timeout", "gcs.requester-pays", "gcs.session-kwargs", "gcs.default-location"),
+        *("gcs.version-aware", "gcs.client-lib-token", "gcs.delete.batch-size", "gcs.oauth2.token-expires-at"),
+        *("gcs.channel.read.chunk-size-bytes", "gcs.channel.write.chunk-size-bytes", "gcs.oauth2.refresh-credentials-enabled"),
+        *("gcs.oauth2.refresh-credentials-endpoint", "adls.sas-token-expires-at-ms", "adls.read.block-size-bytes"),
+        *("adls.write.block-size-bytes", "adls.refresh-credentials-enabled", "adls.refresh-credentials-endpoint"),
+        *("adls.blob-storage-authority", "adls.dfs-storage-authority", "adls.blob-storage-scheme", "adls.dfs-storage-scheme"),
+        *("adls.credential", "glue.account-id", "glue.lakeformation-enabled", "glue.skip-name-validation", "glue.max-retries"),
+        *("glue.retry-mode", "hive.hive2-compatible", "hive.kerberos-service-name", "hive.metastore.uris", "nessie.tracing"),
+        *("nessie.enable-api-compatibility-check", "nessie.is-nessie-catalog", "rest-metrics-reporting-enabled"),
+        *("rest-scan-planning-enabled", "rest.client.max-connections", "rest.client.connections-per-route"),
+        *("rest.client.proxy.hostname", "rest.client.proxy.port", "rest.client.proxy.username", "rest.client.proxy.password"),
+        *("token-expires-in-ms", "token-refresh-enabled", "token-exchange-enabled", "type", "catalog-impl", "py-io-impl", "user"),
+    }
+)
+"""Properties of Iceberg Java and pyiceberg that have no effect here, and resemble one that has."""
+_OURS = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "glue.", "rest.", "rest-", "nessie.", "authentication.", "transport.")
+_LIKENESS, _LIKENESS_OF_OURS = 0.8, 0.6
 
 
 def is_known(kind: str, name: str) -> bool:
-    """Whether a catalog of type ``kind`` reads the property. Of a type without a list every property counts as read."""
+    """Whether a catalog of type ``kind`` reads the property, or refuses it. A type that is not known has every property."""
     if (known := _OF_TYPE.get(kind)) is None:
         return True
-    return name in known or name in _EVERYWHERE or name.startswith(_PREFIXES) or (kind == "rest" and name.startswith("header."))
+    return name in known or _is_known_everywhere(name) or (kind in _WITH_HEADERS and name.startswith("header."))
+
+
+def of_files(kind: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Without those that are the catalog's alone, some of them secret: the others are sent to workers, for the files."""
+    return {name: value for name, value in properties.items() if name not in _OF_TYPE.get(kind, ())}
+
+
+def unread(kind: str, names: Iterable[str]) -> list[str]:
+    """Those that have no effect here."""
+    return sorted(name for name in names if not is_known(kind, name))
+
+
+def check_names(where: str, kind: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
+    """Raise OptionError for a name that resembles one that a catalog of type ``kind`` has, in other case for example, and is none.
+    ``more``: further names that may stand in the same place."""
+    known = [*_OF_TYPE.get(kind, ()), *_EVERYWHERE, *more]
+    for name in unread(kind, names):
+        if name in known or name in _OF_OTHERS or any(name in of_type for of_type in _OF_TYPE.values()):
+            continue
+        if near := near_names(name, known, likeness=_LIKENESS_OF_OURS if name.startswith(_OURS) else _LIKENESS):
+            raise OptionError(
+                f"{where}: there is no property {name!r} (did you mean {near[0]!r}?): correct it, or leave it out, because a job "
+                "without it may work on another lake"
+            )
+
+
+def _is_known_everywhere(name: str) -> bool:
+    if name.startswith(_HADOOP):
+        return not name.startswith(_OF_HADOOPS_CLIENTS)
+    return name in _EVERYWHERE or name in _REFUSED or name.startswith((*_PREFIXES, *_REFUSED_PREFIXES))

@@ -7,8 +7,9 @@ store is one entry in ``_STORES``, imported only when it is chosen.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
+
+import msgspec
 
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.changing_files import FILES_MAY_CHANGE, ChangingFilesIO
@@ -18,6 +19,7 @@ from iceberg_ops.io.read_only import READ_ONLY, ReadOnlyFileIO
 from iceberg_ops.io.renewal import Renewal, RenewsCredentials
 from iceberg_ops.io.resolving import NAME as RESOLVING
 from iceberg_ops.io.resolving import ResolvingFileIO, hdfs, object_store
+from iceberg_ops.io.stores.settings import flag
 
 IO_IMPL = "io-impl"
 JAVA_NAMES = {
@@ -45,13 +47,13 @@ def load_file_io(properties: Mapping[str, str] | None = None, renewal: Renewal |
         found = MappedFileIO(found, _mapping(text))
     if properties.get(FILES_MAY_CHANGE) == "true":
         return ChangingFilesIO(found)
-    return ReadOnlyFileIO(found) if properties.get(READ_ONLY, "").lower() == "true" else found
+    return ReadOnlyFileIO(found) if flag(properties, READ_ONLY, False) else found
 
 
 def _mapping(text: str) -> list[tuple[str, str]]:
     try:
-        return [(str(recorded), str(actual)) for recorded, actual in json.loads(text)]
-    except (ValueError, TypeError):
+        return msgspec.json.decode(text, type=list[tuple[str, str]])
+    except msgspec.DecodeError:
         raise OptionError(f"{LOCATION_MAPPING} {text!r}: must be a JSON list of [from, to] pairs") from None
 
 

@@ -20,6 +20,7 @@ from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 
 from iceberg_airflow.connection_types import DEPLOYMENT, NAME, STORES, TEST_FOLDER, TYPES, ConnectionType
 from iceberg_airflow.masking import mask
+from iceberg_ops.config.catalog_properties import check_names, unread
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.secrets import is_secret_setting, secrets_of
@@ -32,6 +33,10 @@ _ENCRYPTED_FILES = ("sqlite+pysqlcipher",)
 _DROPPED = re.compile(r"^[\x00-\x20]|[\t\r\n]")
 """Characters that ``urlsplit`` silently drops."""
 _NOT_PROPERTIES = (NAME, "type", DEPLOYMENT, STORES, TEST_FOLDER)
+_TYPE_OF_STORES = "filesystem"
+"""Its properties are those of its files alone, as those of a store."""
+_WITH_LOGIN = ("sql", "hive", "nessie", "rest")
+"""Types of catalogs for which login and password of a connection of another type mean something."""
 _KEYS_OF_SIGNATURE = ("rest.access-key-id", "rest.secret-access-key")
 
 
@@ -47,7 +52,7 @@ def catalog_config(connection: Connection, stores: Sequence[Connection] = ()) ->
             raise OptionError(f"{where}: extra must hold {key!r}, the catalog's {key}")
     if "." in extra[NAME]:
         raise OptionError(f"{where}: extra 'name' must have no dot: it is the first part of every table's name")
-    properties = _properties(where, extra)
+    properties = _properties(where, extra["type"], extra)
     if kind is not None:
         properties = _joined(where, properties, _of_own_fields(kind, connection))
     if extra["type"] == "nessie":
@@ -68,7 +73,7 @@ def store_properties(connection: Connection) -> dict[str, str]:
     if kind is None or not kind.is_store:
         known = ", ".join(name for name, found in TYPES.items() if found.is_store)
         raise OptionError(f"{where} is of type {connection.conn_type!r}, and no store: its type must be one of {known}")
-    properties = _joined(where, _properties(where, _given(connection)), _of_own_fields(kind, connection))
+    properties = _joined(where, _properties(where, _TYPE_OF_STORES, _given(connection)), _of_own_fields(kind, connection))
     mask(secrets_of({**properties, "password": connection.password or ""}))
     return properties
 
@@ -107,12 +112,24 @@ def advice(connection: Connection) -> list[str]:
         for key in shown
         if key != "s3.sse.key" or "custom" in str(_given(connection).get("s3.sse.type", "")).lower()
     ]
-    if kind is not None:
-        used = {*kind.own_fields, *(("port", "schema") if kind.scheme else ())}
-        unused = [
-            name for name in ("host", "port", "schema", "login", "password") if name not in used and getattr(connection, name)
-        ]
-        found += [f"{where}: its {name} has no effect, because a connection of type {kind.name} has none" for name in unused]
+    named = _TYPE_OF_STORES if kind is not None and kind.is_store else kind.type if kind else str(_given(connection).get("type"))
+    used = (
+        {*kind.own_fields, *(("port", "schema") if kind.scheme else ())}
+        if kind
+        else {"login", "password"}
+        if named in _WITH_LOGIN
+        else set()
+    )
+    unused = [name for name in ("host", "port", "schema", "login", "password") if name not in used and getattr(connection, name)]
+    what = (
+        f"a connection of type {kind.name}"
+        if kind
+        else f"a connection of type {connection.conn_type} for a catalog of type {named}"
+    )
+    found += [f"{where}: its {name} has no effect, because {what} has none" for name in unused]
+    found += [
+        f"{where}: extra {key!r} has no effect here" for key in unread(named, _given(connection)) if key not in _NOT_PROPERTIES
+    ]
     if (
         (kind.type if kind else _given(connection).get("type")) in ("nessie", "rest")
         and connection.login
@@ -135,12 +152,15 @@ def _given(connection: Connection) -> dict[str, Any]:
     return {key: value for key, value in extra.items() if not (has_form and value in (None, ""))}
 
 
-def _properties(where: str, extra: Mapping[str, Any]) -> dict[str, str]:
+def _properties(where: str, kind: str, extra: Mapping[str, Any]) -> dict[str, str]:
+    """The properties in the extra of a catalog of type ``kind``. Raises OptionError, also for a misspelt one."""
     if wrong := sorted(k for k, v in extra.items() if not isinstance(v, (str, int, float))):
         raise OptionError(f"{where}: extra {wrong[0]!r} must be text, a number, true or false")
     for key, value in extra.items():
         check_text(f"{where}: extra {key!r}", _text(value))
-    return {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
+    found = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
+    check_names(where, kind, found, _NOT_PROPERTIES)
+    return found
 
 
 def _joined(where: str, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
@@ -213,8 +233,8 @@ def _text(value: str | float | bool) -> str:
 
 
 def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:
-    """``uri`` with user and password, also for a server without a host (a socket). A URI that has both keeps them, and a file has
-    none. Raises OptionError if it names another user: then the owner of the password is unknown."""
+    """``uri`` with user and password, also for a server without a host (a socket); a file has none. Raises OptionError if it names
+    another user or password: it would be open who asks."""
     if _DROPPED.search(uri):
         raise OptionError(
             f"{where}: extra 'uri' (not shown) must begin with its dialect and have no tab or line break: remove them"
@@ -224,10 +244,15 @@ def _with_login(uri: str, login: str | None, password: str | None, where: str) -
     except ValueError:
         raise OptionError(f"{where}: extra 'uri' (not shown) must be dialect+driver://host:port/database") from None
     named, _, host = parts.netloc.rpartition("@")
-    if "://" not in uri or _is_file(parts) or ":" in named:
+    if "://" not in uri or _is_file(parts):
         return uri
-    if named and login and unquote(named) != login:
+    user, has_password, known = named.partition(":")
+    if user and login and unquote(user) != login:
         raise OptionError(f"{where}: extra 'uri' names another user than the connection's login: leave one of them out")
+    if has_password:
+        if password and unquote(known) != password:
+            raise OptionError(f"{where}: extra 'uri' has another password than the connection: leave one of them out")
+        return uri
     user = (named or quote(login or "", safe="")) + (f":{quote(password, safe='')}" if password else "")
     return f"{parts.scheme}://{user}@{host}{uri.partition('://')[2][len(parts.netloc) :]}"
 

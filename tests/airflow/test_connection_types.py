@@ -258,6 +258,10 @@ def test_other_ways_to_fill_it_in(conn_type: str, own: dict[str, Any], extra: di
         ("iceberg_rest", {"host": "https://[p4ssw0rd"}, {NAME: "lake"}, "its host (not shown)"),
         ("iceberg_sql", {"host": "d\tb"}, {NAME: "lake"}, "its host has a tab"),
         ("iceberg_s3", {}, {NAME: "lake"}, "is a store (iceberg_s3): name it under 'store_conn_id'"),
+        ("iceberg_nessie", {"host": "h"}, {NAME: "lake", "Ref": "p4ssw0rd"}, "no property 'Ref' (did you mean 'ref'?)"),
+        ("iceberg_glue", {}, {NAME: "lake", "glue-id": "1"}, "no property 'glue-id' (did you mean 'glue.id'?)"),
+        ("iceberg_sql", {}, {NAME: "lake", "store-conn-id": "x"}, "'store-conn-id' (did you mean 'store_conn_id'?)"),
+        ("iceberg_ops", {}, {NAME: "lake", "type": "rest", "warehous": "x"}, "'warehous' (did you mean 'warehouse'?)"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(conn_type: str, own: dict[str, Any], extra: dict[str, Any], said: str) -> None:
@@ -277,7 +281,25 @@ def test_what_cannot_be_meant_is_refused(conn_type: str, own: dict[str, Any], ex
         ("iceberg_s3", {}, {"s3.sse.type": "custom", "s3.sse.key": "s3cret"}, ["Airflow shows extra 's3.sse.key', a secret"]),
         ("iceberg_s3", {}, {"s3.sse.type": "kms", "s3.sse.key": "an id", "s3.session-token": "t"}, []),
         ("iceberg_ops", {}, {"type": "rest", "credential": "id:s3cret"}, ["Airflow shows extra 'credential', a secret"]),
-        ("iceberg_rest", {"host": "h", "port": 1, "login": "me", "password": "p"}, {"token-refresh-enabled": "true"}, []),
+        ("iceberg_rest", {"host": "h", "port": 1, "login": "me", "password": "p"}, {"scope": "all"}, []),
+        ("iceberg_rest", {"host": "h"}, {"token-refresh-enabled": "true"}, ["extra 'token-refresh-enabled' has no effect here"]),
+        ("iceberg_s3", {}, {"comment": "s3cret", "test-folder": "s3://b"}, ["extra 'comment' has no effect here"]),
+        (
+            "iceberg_ops",
+            {"host": "other", "schema": "prod", "login": "me", "password": "s3cret"},
+            {"type": "sql", "uri": "postgresql://db/dev"},
+            [
+                "its host has no effect",
+                "its schema has no effect, because a connection of type iceberg_ops for a catalog of type sql",
+            ],
+        ),
+        (
+            "iceberg_ops",
+            {"login": "AKIA", "password": "s3cret"},
+            {"type": "glue", "client.region": "eu-west-1"},
+            ["its login has no effect", "its password has no effect"],
+        ),
+        ("iceberg_ops", {}, {"type": "sql", "uri": "sqlite:///x", "pool": "5"}, ["extra 'pool' has no effect here"]),
     ],
 )
 def test_what_has_no_effect_or_is_shown_is_told(

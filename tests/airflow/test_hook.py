@@ -64,6 +64,21 @@ def test_a_login_that_is_not_the_uris_user_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("postgresql://you:geheim@db/iceberg", "names another user than the connection's login"),
+        ("postgresql://me:geheim@db/iceberg", "has another password than the connection"),
+    ],
+)
+def test_a_uri_with_a_password_says_the_same_as_the_connection(uri: str, said: str) -> None:
+    """The connection's own fields were passed over in silence."""
+    with pytest.raises(OptionError, match=said) as caught:
+        catalog_config(connection({"name": "lake", "type": "sql", "uri": uri}, "me", "secret"))
+    assert "secret" not in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("more", "login", "password", "expected"),
     [
         ({}, None, None, {}),
@@ -112,11 +127,12 @@ def test_a_connection_that_is_not_defined_is_the_authors_mistake() -> None:
         "duckdb:////data/catalog.db",
         "duckdb:///catalog.db",
         "other:////data/catalog.db",
-        "postgresql://you:too@db/iceberg",
+        "postgresql://me:secret@db/iceberg",
+        "postgresql://:s%65cret@db/iceberg",
         "no uri",
     ],
 )
-def test_a_uri_of_a_file_or_with_a_password_is_left_alone(uri: str) -> None:
+def test_a_uri_of_a_file_or_with_the_same_password_is_left_alone(uri: str) -> None:
     assert catalog_config(connection({"name": "lake", "type": "sql", "uri": uri}, "me", "secret")).properties["uri"] == uri
 
 

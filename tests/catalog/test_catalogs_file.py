@@ -51,6 +51,14 @@ def test_an_empty_file_has_no_catalogs(tmp_path: Path) -> None:
     assert read_catalogs({CATALOGS_VARIABLE: str(path)}) == []
 
 
+def test_what_has_no_effect_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "lakes.yml"
+    path.write_text(f"{LAKE}{{uri: 'sqlite:///x', pool: geheim}}}}\n")
+    for _ in range(2):
+        assert find_catalog("lake", {CATALOGS_VARIABLE: str(path)}).properties["pool"] == "geheim"
+    assert [r.getMessage() for r in caplog.records] == ["catalog lake: property pool has no effect here"]
+
+
 def _spark(folder: Path, name: str, catalog: str) -> Path:
     path = folder / name
     begun = f"spark.sql.catalog.{catalog}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
@@ -15,13 +16,14 @@ _OF_LIBPQ = {
     "sslcert": "sslcert",
     "connectTimeout": "connect_timeout",
     "ApplicationName": "application_name",
+    "options": "options",
 }
 """Parameters of the JDBC driver -> those of libpq."""
 
 
 def sqlalchemy_url(url: str, properties: Mapping[str, str], notes: list[str]) -> str:
-    """``properties``: of the connection, such as ``user`` and ``password``, which override those of the URL. Raises Unusable,
-    without the URL."""
+    """``properties``: of the connection, such as ``user`` and ``password``, which apply if the URL does not have them, as in the
+    JDBC driver. Raises Unusable, without the URL."""
     if url.startswith(_SQLITE):
         path = url.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]
         return f"sqlite:///{path}"
@@ -31,10 +33,13 @@ def sqlalchemy_url(url: str, properties: Mapping[str, str], notes: list[str]) ->
         )
     address, _, query = url.removeprefix(_POSTGRESQL).partition("?")
     host, database = ("", address) if not address.startswith("//") else _split(address[2:])
-    given = {**dict(parse_qsl(query, keep_blank_values=True)), **properties}
+    given = {**properties, **dict(parse_qsl(query, keep_blank_values=True))}
     user, password, encrypted = given.pop("user", ""), given.pop("password", ""), given.pop("ssl", "false").lower() in ("", "true")
     if encrypted:
         given.setdefault("sslmode", "verify-full")
+    if schema := given.pop("currentSchema", ""):
+        path = re.sub(r"([\\\s])", r"\\\1", schema)
+        given["options"] = f"{given.get('options', '')} -c search_path={path}".strip()
     notes += [f"{name} of its JDBC connection has no effect here" for name in sorted(given) if name not in _OF_LIBPQ]
     kept = urlencode({_OF_LIBPQ[name]: value for name, value in given.items() if name in _OF_LIBPQ}, quote_via=quote)
     who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")

@@ -1,17 +1,21 @@
 """The Iceberg catalogs of a Spark configuration: ``spark.sql.catalog.NAME`` and the properties below that name.
 
-Their type is ``type`` or ``catalog-impl``, by default hive; a Hive Metastore's address and the keys of ``s3a`` may be Spark's
-own, as in ``spark.hadoop.fs.s3a.access.key``. Sources: Iceberg 1.11, ``SparkCatalog``, ``CatalogUtil``, ``CatalogProperties``.
+Their type is ``type`` or ``catalog-impl``, by default hive; a Hive Metastore's address and what ``hadoop_files`` reads may be
+Spark's own, as in ``spark.hadoop.fs.s3a.access.key``. Names of properties count in any case, but those of a REST catalog, which
+takes values from the environment (``env:NAME``). Sources: Iceberg 1.11, ``SparkCatalog``, ``CatalogUtil``, ``CatalogProperties``,
+``EnvironmentUtil``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from iceberg_ops.catalog.foreign.hadoop_files import hadoop_files
 from iceberg_ops.catalog.foreign.java_properties import parse_properties
 from iceberg_ops.catalog.foreign.jdbc import sqlalchemy_url
 from iceberg_ops.catalog.foreign.taken import Taken, Unusable, taken, unusable
+from iceberg_ops.config.catalog_properties import is_known
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.load import IO_IMPL, JAVA_NAMES
 
@@ -28,20 +32,13 @@ _IMPLEMENTATIONS = {
     "org.apache.iceberg.nessie.NessieCatalog": "nessie",
 }
 _METASTORES = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris")
-_HADOOP_FILES = (None, "org.apache.iceberg.hadoop.HadoopFileIO")
-_S3A = {
-    "fs.s3a.endpoint": "s3.endpoint",
-    "fs.s3a.endpoint.region": "client.region",
-    "fs.s3a.access.key": "s3.access-key-id",
-    "fs.s3a.secret.key": "s3.secret-access-key",
-    "fs.s3a.session.token": "s3.session-token",
-    "fs.s3a.path.style.access": "s3.path-style-access",
-}
 _OF_ENGINE = ("cache-enabled", "cache.", "clients", "client.pool.", "default-namespace", "metrics-reporter-impl")
 """About how Spark works with the catalog, not about what it is."""
 _OF_JDBC = ("jdbc.schema-version", "jdbc.init-catalog-tables", "jdbc.strict-mode", "jdbc.add-view-support")
 """About how Java works with its tables; all else is for the driver."""
 _OF_TABLES = ("table-default.", "table-override.")
+_OF_EVERY_TYPE = ("type", "catalog-impl", IO_IMPL)
+_FROM_ENVIRONMENT = "env:"
 
 
 def spark_file(environment: Mapping[str, str]) -> Path:
@@ -53,7 +50,7 @@ def spark_file(environment: Mapping[str, str]) -> Path:
     raise OptionError("spark: neither SPARK_CONF_DIR nor SPARK_HOME is set: name the file, as in spark:/etc/spark-defaults.conf")
 
 
-def spark_catalogs(path: Path) -> list[Taken]:
+def spark_catalogs(path: Path, environment: Mapping[str, str]) -> list[Taken]:
     """The catalogs in a properties file. Raises OptionError for a file that is missing or not UTF-8."""
     if not path.is_file():
         raise OptionError(f"spark:{path}: there is no such file")
@@ -62,17 +59,22 @@ def spark_catalogs(path: Path) -> list[Taken]:
     except (UnicodeDecodeError, ValueError):
         raise OptionError(f"{path}: is not UTF-8 text") from None
     names = [key.removeprefix(_CATALOG) for key, value in settings.items() if key.startswith(_CATALOG) and value in _CLASSES]
-    return [_taken(name, f"Spark ({path})", settings) for name in names if "." not in name]
+    return [_taken(name, f"Spark ({path})", settings, environment) for name in names if "." not in name]
 
 
-def _taken(name: str, source: str, settings: Mapping[str, str]) -> Taken:
+def _taken(name: str, source: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> Taken:
     begun = f"{_CATALOG}{name}."
     given = {key.removeprefix(begun): value for key, value in settings.items() if key.startswith(begun)}
     notes: list[str] = []
     try:
+        given = _spelled(given, lambda lower: lower in _OF_EVERY_TYPE)
         kind = _kind(given)
+        if kind == "rest":
+            given = dict(_of_environment(given, environment))
+        else:
+            given = _spelled(given, lambda lower: is_known(kind, lower))
         properties = _kept(given, notes)
-        properties |= _of_hadoop(given, settings, notes)
+        properties |= hadoop_files(given, settings, notes)
         if kind == "hive" and not properties.get("uri"):
             properties["uri"] = _metastore(settings)
         if kind == "sql":
@@ -81,6 +83,26 @@ def _taken(name: str, source: str, settings: Mapping[str, str]) -> Taken:
         return taken(name, source, kind, properties, notes)
     except Unusable as e:
         return unusable(name, source, str(e))
+
+
+def _spelled(given: Mapping[str, str], is_name: Callable[[str], bool]) -> dict[str, str]:
+    """The properties with the names that ``is_name`` knows in lower case. Raises Unusable for one that is there twice."""
+    found: dict[str, str] = {}
+    for key, value in given.items():
+        name = key.lower() if is_name(key.lower()) and not key.startswith("hadoop.") else key
+        if found.setdefault(name, value) != value:
+            raise Unusable(f"its property {name} is set twice, in another case, to different values: keep one of them")
+    return found
+
+
+def _of_environment(given: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """With the values of variables; without properties whose variable is not set, as in Java."""
+    for key, value in given.items():
+        name = value.removeprefix(_FROM_ENVIRONMENT)
+        if name == value:
+            yield key, value
+        elif name in environment:
+            yield key, environment[name]
 
 
 def _kind(given: dict[str, str]) -> str:
@@ -104,22 +126,6 @@ def _kept(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
             notes.append(f"{key} has no effect here: set it as a property of the tables")
         elif not key.startswith((*_OF_ENGINE, *_OF_JDBC, "hadoop.")):
             found[key] = value
-    return found
-
-
-def _of_hadoop(given: Mapping[str, str], settings: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    """The S3 settings of Hadoop's own client, for a catalog whose files Hadoop reads and writes."""
-    own = {key.removeprefix("hadoop."): value for key, value in given.items() if key.startswith("hadoop.")}
-    notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if key not in _S3A]
-    if given.get(IO_IMPL) not in _HADOOP_FILES:
-        notes += [f"hadoop.{key} has no effect beside its {IO_IMPL}" for key in sorted(own) if key in _S3A]
-        return {}
-    both = {**{key: settings[f"spark.hadoop.{key}"] for key in _S3A if f"spark.hadoop.{key}" in settings}, **own}
-    found = {_S3A[key]: value for key, value in both.items() if key in _S3A and _S3A[key] not in given}
-    if (endpoint := found.get("s3.endpoint")) and "://" not in endpoint:
-        tls = {**settings, **{f"spark.hadoop.{key}": value for key, value in own.items()}}
-        plain = tls.get("spark.hadoop.fs.s3a.connection.ssl.enabled", "true").lower() == "false"
-        found["s3.endpoint"] = f"{'http' if plain else 'https'}://{endpoint}"
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iceberg_ops.config.catalog_properties import is_known
+from iceberg_ops.config.catalog_properties import unread
 from iceberg_ops.config.job_spec import CATALOG_TYPES, CatalogConfig
 from iceberg_ops.errors import OptionError
 
@@ -36,16 +36,19 @@ class Taken:
 
 
 def taken(name: str, source: str, kind: str, properties: Mapping[str, str], notes: Sequence[str]) -> Taken:
-    """The catalog with the properties that have a value. Unused properties are kept, and reported."""
+    """The catalog with the properties that have a value. Unused properties are reported, and left out: the other program ignores
+    a misspelt property too, so both use the same lake."""
     if kind not in CATALOG_TYPES:
         return unusable(name, source, f"a catalog of type {kind!r} is not supported")
     given = {key: value for key, value in properties.items() if value.strip()}
-    unread = [f"{key} has no effect here" for key in sorted(given) if not is_known(kind, key)]
+    without_effect = unread(kind, given)
     try:
-        config = CatalogConfig(name=name, type=kind, properties=given)
+        config = CatalogConfig(
+            name=name, type=kind, properties={key: value for key, value in given.items() if key not in without_effect}
+        )
     except OptionError as e:
         return unusable(name, source, str(e))
-    return Taken(name, source, config, notes=(*notes, *unread))
+    return Taken(name, source, config, notes=(*notes, *(f"{key} has no effect here" for key in without_effect)))
 
 
 def unusable(name: str, source: str, why: str) -> Taken:

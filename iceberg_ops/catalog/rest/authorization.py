@@ -14,6 +14,7 @@ from iceberg_ops.catalog.rest.settings import checked_uri
 from iceberg_ops.catalog.rest.sigv4 import SigV4
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.aws.found_keys import found_keys
+from iceberg_ops.io.stores.settings import flag
 
 AUTH_TYPE = "rest.auth.type"
 SIGV4_ENABLED = "rest.sigv4-enabled"
@@ -96,7 +97,7 @@ def authorization_of(
 
 
 def _type_of(properties: Mapping[str, str]) -> str:
-    has_signature = properties.get(SIGV4_ENABLED, "false").lower() == "true"
+    has_signature = flag(properties, SIGV4_ENABLED, False)
     has_token = any(properties.get(name) for name in ("token", "credential"))
     if has_signature and has_token:
         raise OptionError(f"catalog properties {SIGV4_ENABLED} and token or credential were given: choose one")

@@ -77,5 +77,10 @@ def ask(
             if attempt == _TRIES:
                 reason = e.reason if isinstance(e, urllib.error.URLError) else e
                 raise CatalogUnavailableError(f"{where} gives no answer ({type(reason).__name__})") from None
+        except ValueError:  # its text shows the header, which is a token
+            raise OptionError(
+                f"{where} cannot be asked: the address or the token for it (not shown) has a character that no request can have, "
+                "such as a line break: correct it"
+            ) from None
         sleep(0.2 * 2**attempt)
     raise AssertionError("the last attempt returns or raises")

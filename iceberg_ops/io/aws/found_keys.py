@@ -39,12 +39,14 @@ class FoundKeys:
 def found_keys(
     properties: Mapping[str, str], service: str, environment: Mapping[str, str] = os.environ, ask_services: Ask = ask
 ) -> FoundKeys:
-    """The keys for a service, ``s3``, ``glue`` or ``rest``. No request is sent yet. Raises OptionError for settings that contradict
-    each other, and for a named profile that does not exist."""
-    files, own = ProfileFiles.of(environment), _of_environment(environment)
-    given, of_property = _of_properties(properties, service), _first(properties, service, "profile-name")
+    """The keys for a service, ``s3``, ``glue`` or ``rest``. Nothing is asked yet. Raises OptionError for settings that contradict
+    each other, for a profile that is named and is not there, and for one that a property names and that gives no keys: others would
+    be somebody else's."""
+    files, given = ProfileFiles.of(environment), _of_properties(properties, service)
+    of_property = _first(properties, service, "profile-name")
+    own = _of_environment(environment) if given is None and of_property is None else None
     name, is_named = named_profile(environment, of_property)
-    counts = given is None and (own is None or of_property is not None)
+    counts = given is None and own is None
     profile = files.profile(name) if counts else {}
     if counts and is_named and not profile:
         raise OptionError(f"AWS profile {name!r} is not in {files.credentials} or {files.config}: correct AWS_PROFILE")
@@ -54,7 +56,13 @@ def found_keys(
     if given is not None:
         base: KeySource = _always(given)
     else:
-        base = (_of_profile(name, files, services) if profile else None) or _of_machine(services, own)
+        of_profile = _of_profile(name, files, services) if profile else None
+        if of_profile is None and of_property is not None:
+            raise OptionError(
+                f"AWS profile {name!r} has no keys, no role, no single sign-on and no credential_process in {files.credentials} or "
+                f"{files.config}: correct it, or do not name it"
+            )
+        base = of_profile or _of_machine(services, own)
     if (role := _role(properties, service)) is not None:
         return FoundKeys(RenewedKeys(lambda: services.assumed(role, base)), region)
     return FoundKeys(base, region, given is not None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import IcebergOpsError, OptionError
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +19,24 @@ LONGEST_KNOWN = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class AwsKeys:
-    """``session_token`` None: permanent keys. ``expires_at`` None: nothing shows when they expire."""
+    """``session_token`` None: permanent keys. ``expires_at`` None: nothing shows when they expire. Raises OptionError, which shows
+    no value, for what no request can be signed with: a line break at the end of a variable, for example."""
 
     key_id: str
     secret: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
     expires_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name, text in (("access key id", self.key_id), ("session token", self.session_token or "")):
+            if not text.isascii() or not text.isprintable() or " " in text:
+                raise _unusable(name)
+        if self.secret != self.secret.strip() or any(ord(c) < ord(" ") for c in self.secret):
+            raise _unusable("secret access key")
+
+
+def _unusable(name: str) -> OptionError:
+    return OptionError(f"the {name} for AWS (not shown) has a space, a line break or another character that no key has: correct it")
 
 
 KeySource = Callable[[], AwsKeys]

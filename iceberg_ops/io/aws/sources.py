@@ -26,6 +26,8 @@ from iceberg_ops.io.aws.signature import signing_headers
 
 _PROGRAM_TIMEOUT_S = 60
 _METADATA_TIMEOUT_S = 2.0
+_LAST_MS = 253_402_300_799_000
+"""The year 9999: Python has no later time."""
 _TOKEN_LIFE = {"X-aws-ec2-metadata-token-ttl-seconds": "21600"}
 _CONTAINER_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23", "127.0.0.1", "localhost", "::1"})
 _CODE, _TEXT = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Message>([^<]{1,500})</Message>")
@@ -105,9 +107,11 @@ class Services:
         what = "single sign-on gives no AWS keys"
         if answer.status != 200:
             raise _refused(what, answer)
-        found = _json(answer.body, what).get("roleCredentials", {})
-        at = datetime.fromtimestamp(found.get("expiration", 0) / 1000, UTC).isoformat()
-        given = {"AccessKeyId": found.get("accessKeyId"), "SecretAccessKey": found.get("secretAccessKey"), "Expiration": at}
+        found = _json(answer.body, what).get("roleCredentials")
+        if not isinstance(found, dict) or not isinstance(at := found.get("expiration"), int) or not 0 <= at <= _LAST_MS:
+            raise TerminalError(f"{what}: its answer has no keys that expire")
+        until = datetime.fromtimestamp(at / 1000, UTC).isoformat()
+        given = {"AccessKeyId": found.get("accessKeyId"), "SecretAccessKey": found.get("secretAccessKey"), "Expiration": until}
         return _keys({**given, "Token": found.get("sessionToken")}, what)
 
     def of_container(self) -> AwsKeys:
@@ -192,15 +196,22 @@ def _json(body: bytes, what: str) -> dict[str, Any]:
 
 def _keys(found: Mapping[str, Any], what: str, token: str = "Token") -> AwsKeys:
     key_id, secret, ends = found.get("AccessKeyId"), found.get("SecretAccessKey"), found.get("Expiration")
+    session = found.get(token) or None
     if not isinstance(key_id, str) or not isinstance(secret, str) or not key_id or not secret:
         raise TerminalError(f"{what}: its answer has no AccessKeyId and SecretAccessKey")
+    if session is not None and not isinstance(session, str):
+        raise TerminalError(f"{what}: its {token} is no text")
     try:
-        return AwsKeys(key_id, secret, found.get(token) or None, None if ends is None else _time(ends))
-    except (ValueError, TypeError):
+        expires_at = None if ends is None else _time(ends)
+    except ValueError:
         raise TerminalError(f"{what}: its answer has no time as Expiration") from None
+    return AwsKeys(key_id, secret, session, expires_at)
 
 
-def _time(text: str) -> datetime:
+def _time(text: object) -> datetime:
+    """Raises ValueError."""
+    if not isinstance(text, str):
+        raise ValueError("must be text")
     found = datetime.fromisoformat(text.removesuffix("UTC"))
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

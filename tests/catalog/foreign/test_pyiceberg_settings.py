@@ -33,7 +33,7 @@ WORLDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "variables alone": ({}, {"PYICEBERG_CATALOG__MY_LAKE__URI": "sqlite:///x.db", "pyiceberg_catalog__other__uri": "thrift://h:1"}),
     "an empty variable": ({"home": LAKE}, {"PYICEBERG_CATALOG__LAKE__WAREHOUSE": ""}),
     "scalars are texts": (
-        {"home": "catalog:\n  lake:\n    uri: http://h\n    s3.anonymous: true\n    glue.id: 0123\n    a: 1e3\n"},
+        {"home": "catalog:\n  lake:\n    uri: http://h\n    s3.anonymous: true\n    s3.region: 0123\n    prefix: 1e3\n"},
         {},
     ),
     "keys in any case": ({"home": "CATALOG:\n  lake:\n    URI: http://h\n    S3.Endpoint: http://s3\n"}, {}),
@@ -104,8 +104,9 @@ def test_a_sql_catalog_shows_the_tables_of_pyiceberg(folders: Path, monkeypatch:
             {},
             ["py-io-impl my.FileIO has no effect here: files are read by the scheme of their location"],
         ),
-        ("uri: http://h\n    s3.connect-timeout: 60", {"s3.connect-timeout": "60"}, ["s3.connect-timeout has no effect here"]),
-        ("uri: http://h\n    ssl:\n      cabundle: /ca", {}, ["ssl has no effect here, because it is not text"]),
+        ("uri: http://h\n    s3.connect-timeout: 60", {}, ["s3.connect-timeout has no effect here"]),
+        ("uri: http://h\n    warehous: x", {}, ["warehous has no effect here"]),  # pyiceberg works without it, too
+        ("uri: http://h\n    ssl:\n      cabundle: /ca", {}, ["ssl has no effect here, because it is no text"]),
         ("uri: http://h\n    auth:\n      type: noop", {"rest.auth.type": "none"}, []),
         (
             "uri: http://h\n    auth:\n      type: basic\n      basic:\n        username: me\n        password: s3cret",

@@ -41,7 +41,7 @@ def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
     path = tmp_path / "spark-defaults.conf"
     begun = [line if line.startswith("spark.") else f"spark.sql.catalog.lake.{line}" for line in lines]
     path.write_text("\n".join(["spark.master local[2]", f"spark.sql.catalog.lake {kind}", *begun, ""]))
-    (found,) = spark_catalogs(path)
+    (found,) = spark_catalogs(path, {"SECRET_OF_REST": "id:s3cret"})
     return found
 
 
@@ -86,6 +86,31 @@ def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
             "filesystem",
             {"warehouse": "s3a://b", "s3.access-key-id": "own", "s3.endpoint": "http://h:9000"},
         ),
+        (  # what is for the bucket counts before what is for all
+            [
+                *("type hadoop", "warehouse s3a://b/wh", "hadoop.fs.s3a.endpoint all:1", "spark.hadoop.fs.s3a.access.key ALL"),
+                *("spark.hadoop.fs.s3a.bucket.b.endpoint http://own:2", "hadoop.fs.s3a.bucket.b.access.key OWN"),
+            ],
+            "filesystem",
+            {"warehouse": "s3a://b/wh", "s3.endpoint": "http://own:2", "s3.access-key-id": "OWN"},
+        ),
+        (["Type hadoop", "WAREHOUSE /wh", "spark.hadoop.hive.metastore.uris thrift://h:1"], "filesystem", {"warehouse": "/wh"}),
+        (["type nessie", "uri http://h/api/v2", "Ref dev"], "nessie", {"uri": "http://h/api/v2", "ref": "dev"}),
+        (
+            ["type hadoop", "warehouse /wh", "spark.hadoop.fs.defaultFS hdfs://a:8020", "hadoop.fs.defaultFS hdfs://lake"],
+            "filesystem",
+            {"warehouse": "/wh", "hadoop.fs.defaultFS": "hdfs://lake", "io-impl": "hdfs"},
+        ),
+        (
+            ["type hadoop", "warehouse file:///wh", "spark.hadoop.fs.defaultFS hdfs://a:8020"],
+            "filesystem",
+            {"warehouse": "file:///wh"},
+        ),
+        (
+            ["type rest", "uri http://h", "credential env:SECRET_OF_REST", "scope env:NOT_SET"],
+            "rest",
+            {"uri": "http://h", "credential": "id:s3cret"},
+        ),
     ],
 )
 def test_a_catalog_of_java_is_one_here(lines: list[str], kind: str, properties: dict[str, str], tmp_path: Path) -> None:
@@ -103,9 +128,24 @@ def test_a_catalog_of_java_is_one_here(lines: list[str], kind: str, properties: 
             [],
         ),
         (
-            ["uri jdbc:postgresql://db/ice?user=me&password=p%40ss&sslmode=require&currentSchema=x"],
+            ["uri jdbc:postgresql://db/ice?user=me&password=p%40ss&sslmode=require&tcpKeepAlive=true"],
             "postgresql+psycopg2://me:p%40ss@db/ice?sslmode=require",
-            ["currentSchema of its JDBC connection has no effect here"],
+            ["tcpKeepAlive of its JDBC connection has no effect here"],
+        ),
+        (  # the driver ignores a property that the URL has, too
+            ["uri jdbc:postgresql://db/ice?user=me", "jdbc.user you", "jdbc.password p"],
+            "postgresql+psycopg2://me:p@db/ice",
+            [],
+        ),
+        (  # other tables in the same database
+            ["uri jdbc:postgresql://db/ice?currentSchema=prod", "jdbc.currentSchema test"],
+            "postgresql+psycopg2://db/ice?options=-c%20search_path%3Dprod",
+            [],
+        ),
+        (
+            ["uri jdbc:postgresql://db/ice", "jdbc.currentSchema a, b", "jdbc.options -c lock_timeout=9s"],
+            "postgresql+psycopg2://db/ice?options=-c%20lock_timeout%3D9s%20-c%20search_path%3Da%2C%5C%20b",
+            [],
         ),
         (["uri jdbc:postgresql://db/ice?ssl=true"], "postgresql+psycopg2://db/ice?sslmode=verify-full", []),
         (["uri jdbc:postgresql://db/ice", "jdbc.ssl true"], "postgresql+psycopg2://db/ice?sslmode=verify-full", []),
@@ -131,7 +171,10 @@ def test_a_jdbc_url_becomes_one_of_sqlalchemy(lines: list[str], url: str, notes:
             ["io-impl org.apache.iceberg.aws.s3.S3FileIO", "hadoop.fs.s3a.access.key s3cret"],
             ["hadoop.fs.s3a.access.key has no effect beside its io-impl"],
         ),
-        (["s3.acl private"], ["s3.acl has no effect here"]),
+        (["s3.staging-dir private"], ["s3.staging-dir has no effect here"]),
+        (["warehous /s3cret"], ["warehous has no effect here"]),
+        (["spark.hadoop.fs.s3a.assumed.role.arn s3cret"], ["fs.s3a.assumed.role.arn has no effect here"]),
+        (["spark.hadoop.fs.s3a.bucket.b.endpoint s3cret"], ["fs.s3a.bucket.b.endpoint has no effect here, because its warehouse"]),
     ],
 )
 def test_what_has_no_effect_is_noted_by_name(lines: list[str], notes: list[str], tmp_path: Path) -> None:
@@ -146,7 +189,12 @@ def test_what_has_no_effect_is_noted_by_name(lines: list[str], notes: list[str],
     [
         (["type hive"], "it has no uri of its Hive Metastore, and hive-site.xml is not read"),
         (["type rest", "catalog-impl org.apache.iceberg.rest.RESTCatalog"], "type and catalog-impl are both set"),
-        (["catalog-impl my.Catalog"], "catalog-impl 'my.Catalog' is not a class that is known here"),
+        (["type hadoop", "warehouse /a", "Warehouse /b"], "its property warehouse is set twice, in another case"),
+        (
+            ["type hadoop", "warehouse /a", "spark.hadoop.fs.defaultFS s3a://b"],
+            "its warehouse has no scheme, and is in fs.defaultFS s3a",
+        ),
+        (["catalog-impl my.Catalog"], "catalog-impl 'my.Catalog' is no class that is known here"),
         (["type bigquery"], "a catalog of type 'bigquery' is not supported"),
         (["type jdbc", "uri jdbc:mysql://me:geheim@h/d"], "its uri (not shown) is neither a jdbc:postgresql:"),
         (["type jdbc", "uri jdbc:postgresql://a,b/geheim"], "its uri names several servers"),
@@ -160,6 +208,16 @@ def test_what_cannot_be_used_says_why(lines: list[str], said: str, tmp_path: Pat
     assert "geheim" not in str(caught.value)
 
 
+def test_a_warehouse_without_scheme_is_where_hadoops_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    site = tmp_path / "core-site.xml"
+    site.write_text("<configuration><property><name>fs.defaultFS</name><value>hdfs://lake</value></property></configuration>")
+    assert read(tmp_path, "type hadoop", "warehouse /wh").usable().properties == {"warehouse": "/wh", "io-impl": "hdfs"}
+    site.write_text("no XML")
+    with pytest.raises(OptionError, match=r"cannot be used: Hadoop's settings .* cannot be read"):
+        read(tmp_path, "type hadoop", "warehouse /wh").usable()
+
+
 def test_only_catalogs_of_iceberg_are_taken(tmp_path: Path) -> None:
     path = tmp_path / "spark.conf"
     path.write_text(
@@ -167,7 +225,7 @@ def test_only_catalogs_of_iceberg_are_taken(tmp_path: Path) -> None:
         "spark.sql.catalog.b org.apache.spark.sql.delta.catalog.DeltaCatalog\n"
         f"spark.sql.catalog.a.catalog-impl2 {SPARK}\nspark.sql.catalogImplementation hive\n"
     )
-    assert [found.name for found in spark_catalogs(path)] == ["a"]
+    assert [found.name for found in spark_catalogs(path, {})] == ["a"]
 
 
 def test_the_file_is_where_spark_looks() -> None:

@@ -116,6 +116,33 @@ def test_settings_that_give_no_keys_are_refused_at_once(case: str, home: Path) -
     assert "geheim" not in str(caught.value)
 
 
+@pytest.mark.parametrize("begun", ["s3", "client"])
+def test_a_profile_that_a_property_names_has_keys(begun: str, home: Path) -> None:
+    """Those of the environment, or of the machine, would be somebody else's."""
+    write(home, "credentials", "[prod]\naws_acces_key_id=A\naws_secret_access_key=geheim\n[dev]\nregion=eu-west-1\n")
+    for name in ("prod", "dev"):
+        with pytest.raises(OptionError, match=f"AWS profile '{name}' has no keys") as caught:
+            found_keys({f"{begun}.profile-name": name}, "s3", environment(home, AWS_ACCESS_KEY_ID="E", AWS_SECRET_ACCESS_KEY="s"))
+        assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("AWS_ACCESS_KEY_ID", "geheim\n", "the access key id for AWS"),
+        ("AWS_SECRET_ACCESS_KEY", "geheim\n", "the secret access key for AWS"),
+        ("AWS_SESSION_TOKEN", "geheim\r\nX-Other: 1", "the session token for AWS"),
+        ("AWS_SESSION_TOKEN", "geheim\u00e9", "the session token for AWS"),
+    ],
+)
+def test_keys_that_no_request_can_have_are_not_shown(variable: str, value: str, said: str, home: Path) -> None:
+    given = {"AWS_ACCESS_KEY_ID": "E", "AWS_SECRET_ACCESS_KEY": "s", variable: value}
+    with pytest.raises(OptionError, match=said) as caught:
+        found_keys({}, "s3", environment(home, **given))
+    assert "geheim" not in repr(caught.value)
+    assert found_keys(OWN, "s3", environment(home, **given)).keys().key_id == "AKIA"  # they are not asked for
+
+
 # from whom
 
 
@@ -283,14 +310,38 @@ def test_single_sign_on_says_to_sign_in(token: dict[str, str] | None, said: str,
         found.keys()
 
 
+@pytest.mark.parametrize("keys", ["null", "[]", "{}", '{"accessKeyId": "A", "secretAccessKey": "geheim", "expiration": %s}'])
+def test_an_odd_answer_of_single_sign_on_is_told(keys: str, home: Path, services: AwsServices) -> None:
+    found = _single_sign_on(home, services)
+    for expiration in ("null", '"soon"', "1e30", "99999999999999999999"):
+        services.refusal = (200, b'{"roleCredentials": %s}' % keys.replace("%s", expiration).encode())
+        with pytest.raises(TerminalError, match="single sign-on gives no AWS keys") as caught:
+            found.keys()
+        assert "geheim" not in str(caught.value)
+
+
 def test_a_container_token_goes_nowhere_in_plain_text(home: Path) -> None:
     more = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://keys.example.com/x", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "geheim"}
     with pytest.raises(OptionError, match="must be an https address, or one of this machine"):
         found_keys({}, "s3", environment(home, **more)).keys()
 
 
+def test_a_containers_token_that_no_request_can_have_is_not_shown(home: Path) -> None:
+    given = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1/x", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "Basic geheim\nx"}
+    with pytest.raises(OptionError, match="or the token for it") as caught:
+        found_keys({}, "s3", environment(home, **given)).keys()
+    assert "geheim" not in repr(caught.value)
+
+
+KEYS_WITH = 'printf \'{"AccessKeyId": "A", "SecretAccessKey": "geheim", %s}\''
+
+
 @pytest.mark.parametrize(
-    "command", ["false", "echo geheim", "/nowhere/program", "echo '{}'", "echo '\"", "sh -c 'echo geheim >&2; exit 3'"]
+    "command",
+    [
+        *("false", "echo geheim", "/nowhere/program", "echo '{}'", "echo '\"", "sh -c 'echo geheim >&2; exit 3'"),
+        *(KEYS_WITH % more for more in ('"Expiration": 1700000000', '"Expiration": []', '"SessionToken": ["geheim"]')),
+    ],
 )
 def test_a_program_that_gives_no_keys_is_not_quoted(command: str, home: Path) -> None:
     write(home, "config", f"[profile a]\ncredential_process = {command}\n")

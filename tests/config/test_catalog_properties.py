@@ -1,0 +1,80 @@
+"""Names of a catalog's properties: a misspelt one is an error, one of another engine has no effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_ops.config import catalog_properties
+from iceberg_ops.config.catalog_properties import check_names, is_known, unread
+from iceberg_ops.errors import OptionError
+
+TYPES = ("filesystem", "glue", "hive", "nessie", "rest", "sql")
+NAMES = sorted({(kind, name) for kind in TYPES for name in (*catalog_properties._OF_TYPE[kind], *catalog_properties._EVERYWHERE)})
+TOO_SHORT = {"ref", "ugi", "uri", "user"}
+
+
+def typos(name: str) -> set[str]:
+    """One letter left out, one letter in other case, another separator."""
+    found = {name[:i] + name[i + 1 :] for i in range(len(name))}
+    found |= {name[:i] + name[i].upper() + name[i + 1 :] for i in range(len(name))}
+    found |= {name.replace("-", "_"), name.replace("-", ".")}
+    return {typo for typo in found if typo != name}
+
+
+def is_refused(kind: str, name: str) -> bool:
+    try:
+        check_names("catalog lake", kind, [name])
+    except OptionError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_property_that_is_misspelt_is_refused(kind: str) -> None:
+    passed = [
+        (name, typo)
+        for of, name in NAMES
+        if of == kind
+        for typo in typos(name)
+        if not is_known(kind, typo) and not is_refused(kind, typo)
+    ]
+    assert passed == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        ("nessie", "reff", "ref"),
+        ("glue", "glue.catalog-id", "glue.id"),
+        ("filesystem", "s3.endpoint-url", "s3.endpoint"),
+        ("filesystem", "endpoint", "s3.endpoint"),
+        ("filesystem", "readonly", "read-only"),
+        ("hive", "hive.lock-enabled", "engine.hive.lock-enabled"),
+        ("rest", "Warehouse", "warehouse"),
+    ],
+)
+def test_the_nearest_name_is_told(kind: str, name: str, meant: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_names("catalog lake", kind, [name])
+    assert str(caught.value).startswith(f"catalog lake: there is no property {name!r} (did you mean {meant!r}?)")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_what_other_engines_read_is_permitted_and_has_no_effect(kind: str) -> None:
+    others = sorted(catalog_properties._OF_OTHERS - catalog_properties._OF_TYPE[kind])
+    check_names("catalog lake", kind, others)
+    assert unread(kind, others) == others
+    check_names("catalog lake", kind, ["comment", "owner", "glue.id", "ref", "header.X", "token", "hadoop.fs.s3a.endpoint"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["s3.acl", "client.credentials-provider.x", "gcs.impersonate.service-account", "hadoop.dfs.nameservices", "adls.token.acc"],
+)
+def test_what_is_read_or_refused_has_an_effect(name: str) -> None:
+    assert unread("sql", [name]) == []
+
+
+def test_a_name_that_may_stand_beside_them_can_be_meant() -> None:
+    with pytest.raises(OptionError, match="did you mean 'store_conn_id'"):
+        check_names("connection c", "sql", ["store-conn-id"], ["store_conn_id"])
