@@ -1,8 +1,8 @@
 """Hadoop's settings, with the client's rules: ``core-site.xml`` and ``hdfs-site.xml`` in HADOOP_CONF_DIR (or in
 HADOOP_HOME/etc/hadoop), and over them the properties ``hadoop.<name>``.
 
-This package reads them too, because they define the file system of a location without authority, and which authorities are the same
-(``hdfs://nn`` and ``hdfs://nn:8020``; a name service and its name nodes).
+This package reads them too, because they define the file system of a location without authority, which authorities are the same
+(``hdfs://nn`` and ``hdfs://nn:8020``; a name service and its name nodes), and where the folders of a mount table lie.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PREFIX = "hadoop."
 CONF_DIR = "hdfs.conf-dir"
 _FILES = ("core-site.xml", "hdfs-site.xml")
 _SERVICE = "dfs.ha.namenodes."
+_MOUNT_TABLE = "fs.viewfs.mounttable."
 _PORT = 8020
 """Where a name node listens if a location does not say it (Hadoop's own default)."""
 _PATIENCE = {
@@ -71,6 +72,15 @@ class HadoopSettings:
             return authority
         spelled = _with_port(authority)
         return self.services.get(spelled, spelled)
+
+    def mounts(self, cluster: str) -> dict[str, str]:
+        """Of the mount table ``cluster``: folder, without a slash at its end -> its location in HDFS; the longest folder of a path
+        counts. The root is empty."""
+        table = f"{_MOUNT_TABLE}{cluster}."
+        settings = {key.removeprefix(table): value for key, value in self.values.items() if key.startswith(table)}
+        links = {key.removeprefix("link."): value for key, value in settings.items() if key.startswith("link.")}
+        root = settings.get("linkMergeSlash", settings.get("linkFallback"))
+        return {**({} if root is None else {"": root}), **{folder.rstrip("/"): value for folder, value in links.items()}}
 
     def umask(self) -> int:
         """The permission bits that new files do not get (``fs.permissions.umask-mode``). Raises UnsupportedError."""

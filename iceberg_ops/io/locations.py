@@ -1,9 +1,10 @@
 """Decides whether two recorded locations name the same file.
 
 Writers of one table spell a location in several ways: ``hdfs://host:port/p`` and ``/p``, ``file:/p`` and ``file:///p``, ``s3a://``
-and ``s3://``; ``write.data.path`` holds ``//`` or ``/../``; a warehouse is reached through a symbolic link; a copied table is read
-through a mapping of prefixes. Locations are therefore compared by identity and never rewritten. ``identity_under`` is the one
-function for all code that has the table's storage; ``location_identity`` is its part that needs no storage.
+and ``s3://``; ``write.data.path`` holds ``//`` or ``/../``; a warehouse is reached through a symbolic link or a mount table
+(``viewfs``); a copied table is read through a mapping of prefixes. Locations are therefore compared by identity and never
+rewritten. ``identity_under`` is the one function for all code that has the table's storage; ``location_identity`` is its part that
+needs no storage.
 
 A file that is itself a link has its own identity: deleting it removes the link. But code that keeps the link must also keep its
 target (``links_under``).
@@ -40,6 +41,9 @@ _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _S3 = frozenset({"s3", "s3a", "s3n"})
 _WITH_LOCAL_FILES = frozenset({"local", "resolving"})
 """``io-impl`` of those that serve files of this machine."""
+_WITH_HDFS = frozenset({"hdfs", "resolving"})
+"""``io-impl`` of those that serve HDFS."""
+_MOUNTED = "viewfs:"
 _MOST_FOLDERS = 100_000
 _KNOWN_FOR_S = 60.0
 _LOOKED_AT_ONE_BY_ONE = 64
@@ -112,16 +116,14 @@ def look_at_folders_again() -> None:
 
 
 def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
-    """Identity of the locations that ``io`` serves: after its prefix mapping, and on the local file system with the symbolic links
-    of folders followed, as recorded in ``folders`` (None: the process's own). One identity function always gives the same result.
-    It looks through wrappers of a FileIO, because it uses ``io.properties``."""
+    """Identity of the locations that ``io`` serves: after its prefix mapping, in HDFS instead of a mount table, and on this machine
+    with the symbolic links of folders followed, as recorded in ``folders`` (None: the process's own). One identity function always
+    gives the same result. It looks through wrappers of a FileIO, because it uses ``io.properties``."""
     identity: Identity = location_identity
     if _has_local_files(io):
         identity = _LocalIdentity(known_folders() if folders is None else folders)
-    if not io.properties.get(LOCATION_MAPPING):
-        return identity
-    mapped = _mapped_by(io)
-    return lambda location: identity(mapped(location))
+    found = _found_by(io)
+    return identity if found is None else lambda location: identity(found(location))
 
 
 def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
@@ -130,7 +132,8 @@ def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
     Identity ignores the authority of HDFS, so that no file is deleted that an engine spells in another way. It is not a proof that
     a file belongs to the table: a warehouse that was copied to another cluster has equal paths there. Authorities are compared by
     Hadoop's settings; authorities that these do not identify with each other count as two file systems."""
-    one, other = (_mapped_by(io)(location) for location in (one, other))
+    found = _found_by(io) or str
+    one, other = found(one), found(other)
     return _prefix_of(one) == _prefix_of(other) or _file_system(io, one) == _file_system(io, other)
 
 
@@ -175,6 +178,47 @@ def _mapped_by(io: FileIO) -> Callable[[str], str]:
     """The prefix mapping of ``io``."""
     text = io.properties.get(LOCATION_MAPPING)
     return MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)]).map if text else str
+
+
+def _found_by(io: FileIO) -> Callable[[str], str] | None:
+    """Where ``io`` finds a location: after its prefix mapping, and in HDFS itself instead of a mount table. None: where it says."""
+    mapped = _mapped_by(io) if io.properties.get(LOCATION_MAPPING) else None
+    if io.properties.get("io-impl") not in _WITH_HDFS:
+        return mapped
+    mounts = _MountTables(io)
+    return mounts if mapped is None else lambda location: mounts(mapped(location))
+
+
+class _MountTables:
+    """Hadoop's mount tables (``viewfs``): of a location in one of them, where the file lies in HDFS. Every other location, and one
+    whose table the settings do not have, is unchanged."""
+
+    def __init__(self, io: FileIO) -> None:
+        self._properties = io.properties
+        self._paths_may_be = io.properties.get("io-impl") == "hdfs"
+        self._settings: HadoopSettings | None = None
+        self._mounts: dict[str, dict[str, str]] = {}
+
+    def __call__(self, location: str) -> str:
+        if location[:7].lower() != _MOUNTED and not (self._paths_may_be and location.startswith("/")):
+            return location
+        cluster, path = _prefix_of(location)[1] or self._default(), resolved(path_of(location))
+        if cluster not in self._mounts:
+            self._mounts[cluster] = self._known().mounts(cluster) if cluster else {}
+        mounts, folder = self._mounts[cluster], path.rstrip("/")
+        while folder and folder not in mounts:
+            folder = folder.rpartition("/")[0]
+        return f"{mounts[folder].rstrip('/')}{path[len(folder) :]}" if folder in mounts else location
+
+    def _default(self) -> str:
+        """The mount table of locations that name none; empty if there is none."""
+        scheme, authority = self._known().default or ("", "")
+        return authority if scheme == "viewfs" else ""
+
+    def _known(self) -> HadoopSettings:
+        if self._settings is None:
+            self._settings = HadoopSettings.of(self._properties)
+        return self._settings
 
 
 def _prefix_of(location: str) -> tuple[str, str | None]:

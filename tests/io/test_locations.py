@@ -94,3 +94,37 @@ def test_in_hdfs_alone_a_path_is_a_path_there() -> None:
     io = load_file_io({**SETTINGS, "io-impl": "hdfs"})
     assert on_one_file_system(io, "/t", "hdfs://two:9000/t")
     assert not on_one_file_system(io, "/t", "file:/t")
+
+
+MOUNTS = {
+    "hadoop.fs.defaultFS": "viewfs://all",
+    "hadoop.fs.viewfs.mounttable.all.link./wh": "hdfs://nn/user/hive/warehouse",
+    "hadoop.fs.viewfs.mounttable.all.link./wh/old/": "hdfs://other:9000/archive/",
+    "hadoop.fs.viewfs.mounttable.all.linkFallback": "hdfs://nn/",
+}
+MOUNTED = {
+    "viewfs://all/wh/t/f": "hdfs://nn:8020/user/hive/warehouse/t/f",
+    "VIEWFS://all//wh/./t/f": "hdfs://nn:8020/user/hive/warehouse/t/f",
+    "viewfs:/wh/t/f": "hdfs://nn:8020/user/hive/warehouse/t/f",
+    "viewfs://all/wh": "hdfs://nn/user/hive/warehouse",
+    "viewfs://all/wh/old/t/f": "hdfs://other:9000/archive/t/f",
+    "viewfs://all/who/f": "hdfs://nn/who/f",
+    "viewfs://all/": "hdfs://nn/",
+}
+
+
+@pytest.mark.parametrize("io_impl", ["resolving", "hdfs"])
+@pytest.mark.parametrize(("mounted", "real"), MOUNTED.items())
+def test_a_folder_of_a_mount_table_is_the_one_in_hdfs(mounted: str, real: str, io_impl: str) -> None:
+    io = load_file_io({**MOUNTS, "io-impl": io_impl})
+    assert identity_under(io)(mounted) == identity_under(io)(real)
+    assert on_one_file_system(io, mounted, real)
+
+
+def test_of_a_mount_table_that_the_settings_do_not_have_the_path_counts() -> None:
+    io = load_file_io({**MOUNTS, "io-impl": "hdfs"})
+    assert identity_under(io)("viewfs://unknown/wh/t/f") == "/wh/t/f"
+    assert identity_under(io)("/wh/t/f") == "/user/hive/warehouse/t/f"
+    assert identity_under(load_file_io(MOUNTS))("/wh/t/f") == "/wh/t/f", "a file of this machine"
+    mapped = load_file_io({**MOUNTS, "location-mapping": '[["s3://b", "viewfs://all/wh"]]'})
+    assert identity_under(mapped)("s3://b/t/f") == "/user/hive/warehouse/t/f"
