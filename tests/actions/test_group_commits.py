@@ -257,7 +257,7 @@ def test_what_is_committed_is_recorded_whatever_interrupts_its_record(world: Wor
     assert world.run.outcome.changed
     first = world.run.outcome.groups["g0"]
     assert first.status == ("carried-over" if recorded else "committed")
-    assert first.reason.count("3 rows deleted meanwhile") == recorded
+    assert first.reason.count("3 concurrently deleted rows") == recorded
     assert {task.file_path for task in world.lake.tasks()} == {group.new.file_path for group in world.groups}
 
 
