@@ -324,7 +324,7 @@ def _of_others(
 
     def look(name: Identifier) -> tuple[Table | None, _Found | None]:
         """The table of this name, and the same with its leased folders if it was not found under this name before. An import takes
-        its lease before it looks for other tables, and gives it back after its commit. So the leases are read first, then the
+        its lease before it looks for other tables, and releases it after its commit. So the leases are read first, then the
         table."""
         before = load(name)
         if before is None or _is_still(before, holders.get(name)) or (name == own and same_table(table, before)):

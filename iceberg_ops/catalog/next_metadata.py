@@ -1,7 +1,7 @@
 """Computes the metadata of a commit, or the reason why the commit must be retried.
 
-Besides the requirements of a commit, four conditions must hold for the metadata that it is applied to, whoever sends the commit. If
-one fails, the commit was built on older metadata, and a refresh can repair it:
+Besides the requirements of a commit, four conditions must hold for the metadata that it is applied to, in every catalog. If one
+fails, the commit was built on older metadata, and a refresh can repair it:
 
 - a new snapshot's sequence number is above the last assigned one (a commit to another branch may have taken it);
 - a new snapshot's first row id is not below the table's next row id (v3);

@@ -1,10 +1,10 @@
 """Announces a new table to jobs of other tables that may be about to delete its files.
 
-Files of a table that its catalog does not have belong to nobody. If they lie in a folder of another table, or around one, an orphan
-removal of that table reads all tables of the catalog, and then deletes the files that none of them claims. A table that is
+Files of a table that its catalog does not have look like orphans. If they lie in a folder of another table, or around one, an
+orphan removal of that table reads all tables of the catalog, and then deletes the files that none of them claims. A table that is
 registered in between would lose live files. So registration first puts a lease for the table's folders at the other table, and then
 checks that no deletion is running there: a deletion writes its note and then reads the leases. Imports use the same protocol
-(``deletion.notes``). The lease is not given back, because the orphan removal may have read the tables hours ago: it expires by
+(``deletion.notes``). The lease is not released, because the orphan removal may have read the tables hours ago: it expires by
 itself.
 """
 

@@ -26,7 +26,7 @@ _SQLITE_NOT_APPLIED = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
-"""Temporary errors, and errors that end when somebody frees space or grants a right."""
+"""Temporary errors, and errors that end when space is freed or a right is granted."""
 _IN_DOUBT = ("08", "40003", "57P", "58", "XX", "F0")
 """Beginnings of SQLSTATEs: connection lost, completion unknown, the server was shut down, its system or the server itself
 failed."""

@@ -87,7 +87,8 @@ class TableVersions:
         """Location of the current version's file; None if there is no table. Raises CorruptTableError if the hint names a higher
         version, or if two files have its number."""
         for _ in range(LOOKS):
-            # The hint is read first: versions only grow. If it changes meanwhile, it belongs to a table that was created just now.
+            # The hint is read first: versions only grow. If it changes in the meantime, it belongs to a table that was created just
+            # now.
             hint = self.hint()
             versions = self.living()
             if not versions:
