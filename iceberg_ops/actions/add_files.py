@@ -9,8 +9,8 @@ on the folder protects them during the import. While the table deletes files, or
 folder, an import is refused with a retryable error (``iceberg_ops.deletion.notes``, ``iceberg_ops.deletion.leases``). A folder of
 another table of the catalog is refused. A folder outside the table's own is recorded in the table's properties, so that jobs on
 other tables keep its files (``catalog.neighbours``); before the record exists, those jobs find the lease. Tables around the folder,
-and the files themselves, are checked again right before the swap and after it: for a file that is rewritten meanwhile, the table
-would record the size, counts and bounds of the old file, which readers use for pruning."""
+and the files themselves, are checked again right before the swap and after it: for a file that is rewritten in the meantime, the
+table would record the size, counts and bounds of the old file, which readers use for pruning."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _forbid_others(run: Run, options: AddFilesOptions) -> None:
 
 def _look_again(run: Run, options: AddFilesOptions, listed: Listed) -> None:
     """Right before the swap: a table may have been created around the folder while footers were read, by another engine, or while
-    the table to be created is in no catalog, where nobody finds its lease; and files may have been removed or rewritten. Raises
+    the table to be created is in no catalog, so its lease is not found; and files may have been removed or rewritten. Raises
     UnsupportedError, ValidationError, CatalogUnavailableError."""
     run.check_files(listed)
     _forbid_others(run, options)

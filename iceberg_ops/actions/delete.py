@@ -22,7 +22,7 @@ _KIND = StatementKind(p.DELETE_MODE, p.DELETE_ISOLATION, writes_rows=False)
 
 
 def delete(run: Run, rows: RowEvaluator) -> Result:
-    """Delete the matching rows, by metadata alone if whole files match; re-evaluated if others changed them meanwhile.
+    """Delete the matching rows, by metadata alone if whole files match; re-evaluated if others changed them in the meantime.
 
     Raises OptionError without a WHERE (``true`` deletes all), and the errors of the engine and the committer.
     """

@@ -240,7 +240,7 @@ def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
 
 def _remember(run: Run) -> None:
     """Record the run's own key for a complete run whose commits all carry keys of their own (partial progress). The work is done,
-    so a failure to record it is no failure of the run: a repeated run finds nothing left to do."""
+    so a failure to record it is not a failure of the run: a repeated run finds nothing left to do."""
     outcome, done = run.outcome, run_of(run.job)
     if done is None or outcome.table is None or outcome.status != "committed" or not outcome.snapshot_ids:
         return

@@ -1,7 +1,7 @@
 """Creates a table over the Parquet files of a folder (Iceberg: the ``snapshot`` and ``migrate`` procedures).
 
-The table and its files are created in one commit: nobody ever sees the table without them, and an import that fails or dies leaves
-no table. A dead import leaves only metadata files that nothing refers to; a repeated import ignores them.
+The table and its files are created in one commit: no reader ever sees the table without them, and an import that fails or dies
+leaves no table. A dead import leaves only metadata files that nothing refers to; a repeated import ignores them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from iceberg_ops.config import properties as p
 
 
 def merge(run: Run, rows: RowEvaluator) -> Result:
-    """Merge the source into the table; re-evaluated if others changed it meanwhile.
+    """Merge the source into the table; re-evaluated if others changed it in the meantime.
 
     Raises OptionError for clauses that make no valid statement, DataError if two source rows match one target row, and the errors
     of the engine and the committer.

@@ -1,8 +1,8 @@
 """Checks whether the listing of a table's folder contains the files that the table's metadata records there.
 
 If it does not, listing and metadata describe different files: an unknown spelling of the location, a folder that is a link and
-therefore not listed, another store behind the location. Then an apparent orphan may be a live file, and nothing may be deleted.
-The listing need not contain files that were committed while it ran, nor metadata files that the log still names and that somebody
+therefore not listed, another store behind the location. Then an apparent orphan may be a live file, and nothing may be deleted. The
+listing need not contain files that were committed while it ran, nor metadata files that the log still names and that were
 deleted."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_listing(before: Table, current: Table, location: str, unmet: Mapping[s
 
 
 def _retained(before: Table, current: Table) -> Table:
-    """The table before the listing, without the snapshots that expired meanwhile: their files may be gone."""
+    """The table before the listing, without the snapshots that expired in the meantime: their files may be gone."""
     known = current.metadata.snapshots_by_id
     return replace(
         before, metadata=replace(before.metadata, snapshots=tuple(s for s in before.metadata.snapshots if s.snapshot_id in known))

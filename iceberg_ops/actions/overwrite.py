@@ -19,7 +19,7 @@ from iceberg_ops.expressions.predicates import Expression
 
 
 def overwrite(run: Run, rows: RowEvaluator) -> Result:
-    """Write the source's rows and replace the old ones, in one commit; re-evaluated if others changed those meanwhile.
+    """Write the source's rows and replace the old ones, in one commit; re-evaluated if others changed those in the meantime.
 
     Raises WhereError, and the errors of ``write_source`` and the committer.
     """

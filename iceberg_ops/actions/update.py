@@ -14,8 +14,8 @@ _KIND = StatementKind(p.UPDATE_MODE, p.UPDATE_ISOLATION)
 
 
 def update(run: Run, rows: RowEvaluator) -> Result:
-    """Update matching rows; re-evaluated if others changed them meanwhile. Raises OptionError without SET, and the errors of the
-    engine and the committer."""
+    """Update matching rows; re-evaluated if others changed them in the meantime. Raises OptionError without SET, and the errors of
+    the engine and the committer."""
     if run.job.change is None or not run.job.change.set:
         raise OptionError("update needs at least one SET column")
     return run_statement(run, lambda now: change_rows(planned(now, rows, _KIND), rows, _KIND, rows.update_changes))

@@ -1,9 +1,9 @@
 """Upsert (CDC): rows replace those of the same key, or only delete them, without reading the table.
 
 Per key of the source it writes one equality delete and, unless the key is only deleted, one new row, in one row delta. The deletes
-apply only to older data, so the new rows stay. Another commit is either older or newer as a whole, so it is no conflict: the last
-commit of a key wins, as with Iceberg's Flink writer. Rows in a partition spec that the deletes do not reach are a conflict, and
-then the upsert is re-evaluated. Readers have to apply such deletes until ``convert_equality_deletes`` or a rewrite.
+apply only to older data, so the new rows stay. Another commit is either older or newer as a whole, so it is not a conflict: the
+last commit of a key wins, as with Iceberg's Flink writer. Rows in a partition spec that the deletes do not reach are a conflict,
+and then the upsert is re-evaluated. Readers have to apply such deletes until ``convert_equality_deletes`` or a rewrite.
 
 ``upsert_plan`` decides the key columns, and the partition specs in which the deletes are written.
 """

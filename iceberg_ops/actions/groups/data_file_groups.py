@@ -1,4 +1,4 @@
-"""Groups of data files: how the works of a runner become finished groups, and how these are committed.
+"""Groups of data files: how the units of work of a runner become finished groups, and how these are committed.
 
 Concurrent position deletes and deletion vectors are carried over to the new files
 (``iceberg_ops.commit.operations.carry_over``). Delete files that apply only to replaced files are removed by the commit that

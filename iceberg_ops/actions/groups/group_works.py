@@ -1,7 +1,7 @@
-"""Converts planned file groups to works that runners can ship.
+"""Converts planned file groups to units of work that runners can ship.
 
-A bin-pack group is cut into one work per output file, each with whole input files of about the same total size: the outputs are
-then of even size too, and the works of one large group keep every worker busy. A sort or z-order group stays one work, because its
+A bin-pack group is cut into one unit of work per output file, each with whole input files of about the same total size: the outputs
+are then of even size too, and one large group keeps every worker busy. A sort or z-order group stays one unit of work, because its
 rows must be sorted together; a runner may do it in stages, with one range per output file. Works are named ``<group>/<part>``.
 """
 

@@ -21,7 +21,7 @@ from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 
 
 class RowMaps:
-    """``works`` by their id, as they were passed to the runner."""
+    """``works``: units of work by their id, as they were passed to the runner."""
 
     def __init__(self, io: FileIO, works: Iterable[GroupWork]) -> None:
         self._io = io
@@ -31,7 +31,7 @@ class RowMaps:
         self._inputs: dict[str, tuple[str, ...]] = {}
 
     def of(self, groups: Iterable[RewrittenGroup], paths: Collection[str]) -> list[RowMap]:
-        """Maps of those works of ``groups`` that read any of the files ``paths``.
+        """Maps of those units of work of ``groups`` that read any of the files ``paths``.
 
         Raises ValidationError that names the input files of a work whose rows cannot be followed. These include the files of a work
         with a file that is live several times: its path does not show which deletes apply to which of its entries.

@@ -69,8 +69,8 @@ class LocalSource:
         """The number of files of rows at a source path, and their bytes.
 
         Raises DataError as described in ``data.source_folder`` and for unreadable files, RetryableError for a file that disappears
-        meanwhile, and UnsupportedError for a path elsewhere, and for a link to a folder below it, which Hadoop follows and this
-        process does not, because it may lead to a folder above itself."""
+        in the meantime, and UnsupportedError for a path elsewhere, and for a link to a folder below it, which Hadoop follows and
+        this process does not, because it may lead to a folder above itself."""
         place, names = self._named(path)
         with file_errors(path):
             return len(names), sum(_stamp(str(place.joinpath(*name)))[0] for name in names)

@@ -145,7 +145,7 @@ class _Bzip2(RawIOBase):
         self._raw, self._is_begun = b"", False
 
     def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes; empty only at the end. Raises OSError for data that is no stream, EOFError for one that is cut
+        """Up to ``size`` bytes; empty only at the end. Raises OSError for data that is not a stream, EOFError for one that is cut
         off."""
         while True:
             if not self._raw and (self._stream.eof or self._stream.needs_input):

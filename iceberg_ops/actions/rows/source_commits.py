@@ -1,6 +1,6 @@
 """The shared last step of append and overwrite: one commit of the source's files, with the schema they need.
 
-With ``merge-schema`` the new schema and the rows are one commit: nobody sees the columns without the rows, or rows without their
+With ``merge-schema`` the new schema and the rows are one commit: no reader sees the columns without the rows, or rows without their
 columns. Quarantine files hold rows that are in no table: they are deleted if this run is known not to have committed.
 """
 

@@ -173,7 +173,7 @@ class Run:
     @contextmanager
     def lease(self, snapshot_id: int | None, *, folders: tuple[str, ...] = ()) -> Iterator[None]:
         """Protect the snapshot that is read, every file this run writes, and the files in ``folders``, against expiry and orphan
-        removal; renewed while the run works. Given back at the end. After an unknown outcome, or a crash, the lease expires by
+        removal; renewed while the run works. Released at the end. After an unknown outcome, or a crash, the lease expires by
         itself: until then files that may still be committed stay."""
         instance = str(uuid.uuid4())
         pinned = _Pinned(self.table, snapshot_id)

@@ -1,4 +1,4 @@
-"""The tables that a job reads, and whether an expiry removed snapshots of one: then a missing file of it is no damage.
+"""The tables that a job reads, and whether an expiry removed snapshots of one: then a missing file of it is not damage.
 
 The job's own table has a lease, and so can be read to the end in most cases. Another table (a source, one that SQL text names) gets
 no lease: a job that reads a table may have no permission to write into its folders.

@@ -1,11 +1,11 @@
 """The lane without a JVM: worker processes of this machine rewrite file groups.
 
-Works that are small in total run in this process, because starting an interpreter with Arrow costs about half a second, in which a
+Work that is small in total runs in this process, because starting an interpreter with Arrow costs about half a second, in which a
 core rewrites 20 MB. Larger runs use processes, at most one per CPU (``worker_processes``); all of them do a large sort together, in
-two stages (``staged_sort``). Tables in memory exist only in this process, so their works never leave it.
+two stages (``staged_sort``). Tables in memory exist only in this process, so their units of work never leave it.
 
-The rules: the failure of a work is an answer, not an exception, and so is the loss of its process. No worker outlives its work:
-after a caller has closed the answers early, the workers have ended, and the caller can delete their files.
+The rules: the failure of a unit of work is an answer, not an exception, and so is the loss of its process. No worker outlives its
+work: after a caller has closed the answers early, the workers have ended, and the caller can delete their files.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LocalRunner:
             return _not_answered(work, e)
 
     def _in_processes(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
-        """Large sorts one after the other, by all workers; then the largest works first, so that the last one to finish is
+        """Large sorts one after the other, by all workers; then the largest units of work first, so that the last one to finish is
         short."""
         staged = [work for work in works if self._is_staged(work)]
         others = sorted((work for work in works if not self._is_staged(work)), key=work_bytes, reverse=True)

@@ -1,7 +1,7 @@
 """The protocol of runners, which rewrite file groups: the interface between actions and engines.
 
-An action passes works and receives results in the order of completion; it does not matter whether this process, worker processes or
-Spark executors did them. A runner commits nothing and deletes nothing except its own files.
+An action passes units of work (``works``) and receives results in the order of completion; it does not matter whether this process,
+worker processes or Spark executors did them. A runner commits nothing and deletes nothing except its own files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 
 @dataclass(frozen=True, slots=True)
 class GroupFailure:
-    """A work that was not done: ``code`` of the exception tree (or INTERNAL) and a one-line message. Its files are deleted."""
+    """A unit of work that was not done: ``code`` of the exception tree (or INTERNAL) and a one-line message. Its files are
+    deleted."""
 
     group_id: str
     code: str
@@ -37,7 +38,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the bytes done so far, or without bytes from the works; None at the beginning."""
+        """An estimate from the bytes done so far, or without bytes from the units of work; None at the beginning."""
         done, of = (self.bytes_done, self.bytes) if self.bytes else (self.works_done, self.works)
         return self.seconds * (of - done) / done if done and of else None
 
@@ -56,7 +57,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class RewriteRunner(Protocol):
-    """Runs works anywhere. ``name`` is the lane in reports."""
+    """Runs units of work anywhere. ``name`` is the lane in reports."""
 
     @property
     def name(self) -> str: ...
@@ -88,7 +89,7 @@ class SpreadingRunner(Protocol):
 
 @runtime_checkable
 class WatchedRunner(Protocol):
-    """A runner that reports the progress of long works before they are done."""
+    """A runner that reports the progress of a long unit of work before it is done."""
 
     def watch(self, told: Callable[[str, float], None]) -> None:
         """Call ``told`` with the group id of a work and the finished share of it."""

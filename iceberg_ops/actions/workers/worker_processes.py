@@ -266,7 +266,7 @@ def usable_cpus() -> int:
 
 
 def _temporary_folder() -> str | None:
-    """None if there is no space for one: most works spill nothing."""
+    """None if there is no space for one: most units of work spill nothing."""
     try:
         return tempfile.mkdtemp(prefix="iceberg-ops-workers-")
     except OSError:
