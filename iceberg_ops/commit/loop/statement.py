@@ -1,4 +1,4 @@
-"""Re-evaluates a statement that finds and changes rows until it is committed, although others change the table meanwhile.
+"""Re-evaluates a statement that finds and changes rows until it is committed, although others change the table at the same time.
 
 A delete, update or merge is evaluated on one snapshot and names files and positions of it. If another commit replaced one of these
 files (most often a compaction), or under ``serializable`` added rows that the statement should have seen, its commit is correctly

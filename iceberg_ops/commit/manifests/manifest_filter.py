@@ -288,7 +288,7 @@ class DeleteRemoval:
         return PartitionPruning(self._metadata, [*removals.deletes, *self._removed_data.of_each_partition()], removals.partitions)
 
     def forbid_missing(self, removed: RemovedFiles) -> None:
-        """Prevents bringing back rows whose deletes another commit has rewritten meanwhile. Raises ValidationError."""
+        """Prevents bringing back rows whose deletes another commit has rewritten in the meantime. Raises ValidationError."""
         forbid_missing(self._removals.deletes, (), set(removed.keys), self._identity)
 
 

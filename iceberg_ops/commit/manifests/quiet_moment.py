@@ -1,10 +1,10 @@
 """Chooses the moment of a swap so that others are not refused: right after the commit of a writer that deletes at regular
 intervals.
 
-A position delete that was planned on files which a rewrite replaces meanwhile is refused (its rows are in other files now), and
-most engines then fail the whole statement. A rewrite that carries deletes over can choose its moment: if deletes come every few
-seconds, it waits for the next one and swaps while the writer pauses. This is optional: results are correct without it, it does not
-help writers that never pause, and it never waits longer than two of their periods.
+A position delete that was planned on files which a rewrite has replaced in the meantime is refused (its rows are in other files
+now), and most engines then fail the whole statement. A rewrite that carries deletes over can choose its moment: if deletes come
+every few seconds, it waits for the next one and swaps while the writer pauses. This is optional: results are correct without it, it
+does not help writers that never pause, and it never waits longer than two of their periods.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def commit_carrying_over(
     mark: str = "",
     committer: Callable[[Catalog, Table, RewriteFiles], Committed] = commit,
 ) -> CarriedOver:
-    """Commit a rewrite, and carry over the deletes that were committed against the replaced files meanwhile.
+    """Commit a rewrite, and carry over the deletes that were committed against the replaced files in the meantime.
 
     ``operation.data_sequence_number`` must be the starting snapshot's, so that equality deletes stay valid. ``operation_id`` is in
     the names of the delete files and must be unique to this call; ``mark`` is that of the run's own lease. Raises the errors of

@@ -1,6 +1,6 @@
 """Applies one snapshot's changes to a branch again (Java: CherryPickOperation), and publishes a staged one (WAP).
 
-An append is re-applied; so is a dynamic partition overwrite, as long as nobody added files to its partitions since its parent.
+An append is re-applied; so is a dynamic partition overwrite, as long as no commit added files to its partitions since its parent.
 Any other snapshot is picked only if the branch can be fast-forwarded to it. Nothing is applied twice: not a snapshot that is
 already an ancestor, not one that was picked, not a WAP id that was published.
 

@@ -1,10 +1,10 @@
 """Adds rows and deletes of rows in one snapshot: merge-on-read deletes, updates, merges and upserts (Java: RowDelta).
 
-The content of the commit decides the checks. Deletes alone may refer to files that another delete has removed meanwhile (those rows
-are gone anyway). With new rows the commit is an update, and then a row that another commit deleted or rewrote must not come back.
-New rows that match the filter are refused under ``serializable``. At every isolation level these are refused: deletes for files
-that this commit removes, position deletes of files that were added again meanwhile, and a second deletion vector for a file, unless
-the operation ``merges_vectors`` (``row_delta_vectors``).
+The content of the commit decides the checks. Deletes alone may refer to files that another delete has removed concurrently (those
+rows are gone anyway). With new rows the commit is an update, and then a row that another commit deleted or rewrote must not come
+back. New rows that match the filter are refused under ``serializable``. At every isolation level these are refused: deletes for
+files that this commit removes, position deletes of files that were added again concurrently, and a second deletion vector for a
+file, unless the operation ``merges_vectors`` (``row_delta_vectors``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RowDelta(SnapshotOperationFields):
 
     @property
     def is_update(self) -> bool:
-        """Whether this commit could bring back rows that were deleted meanwhile."""
+        """Whether this commit could bring back rows that were deleted concurrently."""
         return bool(self.added_data and (self.added_deletes or self.removed_data))
 
     @property

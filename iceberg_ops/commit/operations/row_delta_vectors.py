@@ -2,7 +2,7 @@
 
 A data file has one vector, so two commits that delete different rows of it collide although neither is wrong, and Iceberg Java
 refuses the second ("Found concurrently added DV"). Deletes only accumulate: the union of both vectors is the result that both
-commits want. For an update this holds only if the rows differ: a row that another commit deleted or changed meanwhile must not
+commits want. For an update this holds only if the rows differ: a row that another commit deleted or changed concurrently must not
 come back, which ``validation.no_row_changed_twice`` prevents row by row.
 
 The rule: after the commit each of the data files has one vector, with every position of both. Files written here belong to the

@@ -176,7 +176,7 @@ def still_there(snapshot_id: int) -> tuple[TableUpdate, ...]:
 
 
 def ref_as_seen(metadata: TableMetadata, name: str) -> tuple[TableRequirement, ...]:
-    """For a commit that changes this ref: nobody has moved it, or changed its kind or its retention."""
+    """For a commit that changes this ref: no other commit has moved it, or changed its kind or its retention."""
     found = metadata.ref(name)
     asked = AssertRefSnapshotId(name, None if found is None else found.snapshot_id)
     return (asked,) if found is None else (asked, AssertSameRef(name, found))

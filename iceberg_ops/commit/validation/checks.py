@@ -434,7 +434,7 @@ def _wrong_for(format_version: int, f: DataFile) -> str | None:
 
 
 def no_unknown_columns(table: Table, added: Iterable[DataFile]) -> None:
-    """Prevents equality deletes by a column that was dropped meanwhile: readers could not compare it."""
+    """Prevents equality deletes by a column that was dropped concurrently: readers could not compare it."""
     known = table.schema.fields_by_id
     for f in added:
         if lost := [i for i in f.equality_ids or () if i not in known]:

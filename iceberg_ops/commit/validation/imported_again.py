@@ -17,8 +17,8 @@ from iceberg_ops.table.table import Table
 
 
 def no_file_added_meanwhile(table: Table, history: History, added: Sequence[DataFile]) -> None:
-    """Prevents rows that are there twice, now or after a branch is published: another commit added one of the files meanwhile, to
-    this branch or to another (two imports of one folder at once; Java checks only the table's state when the import begins)."""
+    """Prevents rows that are there twice, now or after a branch is published: another commit added one of the files concurrently,
+    to this branch or to another (two imports of one folder at once; Java checks only the table's state when the import begins)."""
     wanted = {history.identity(f.file_path) for f in added}
     for snapshot, entry in _added(table, history):
         if history.identity(entry.data_file.file_path) in wanted:
@@ -27,7 +27,7 @@ def no_file_added_meanwhile(table: Table, history: History, added: Sequence[Data
 
 
 def same_heads(table: Table) -> tuple[TableRequirement, ...]:
-    """The requirements when files are added that nobody else has added: all branches are unchanged since they were read."""
+    """The requirements when files are added that no other commit has added: all branches are unchanged since they were read."""
     branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)
     return (*branches, AssertSameHeads(table.metadata))
 

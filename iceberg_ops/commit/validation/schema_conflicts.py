@@ -5,9 +5,9 @@ the files are still readable. But another engine may replace the table (CREATE O
 the name of a former one gets the same id, whatever its type. Files of the former type cannot be read in such a table.
 
 A rewrite, a copy-on-write statement and a merge-on-read update copy rows with the schema that the table had when they were read.
-The copies lack a dropped column, although the files that were read may hold its values. That is correct as long as nobody uses the
-column again. Others may: a writer that still has the older schema deletes by it, or makes the older schema current again. Iceberg
-Java has none of these checks.
+The copies lack a dropped column, although the files that were read may hold its values. That is correct as long as no commit uses
+the column again. Others may: a writer that still has the older schema deletes by it, or makes the older schema current again.
+Iceberg Java has none of these checks.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tupl
 
 
 def _former_rows_of_expired(table: Table, snapshot: Snapshot, schemas: Mapping[int | None, str]) -> tuple[int, str] | None:
-    """The same for rows whose snapshot has expired. An unreadable file is no reason to refuse: it may be damaged. ``schemas``: the
-    former schemas, by id."""
+    """The same for rows whose snapshot has expired. An unreadable file is not a reason to refuse: it may be damaged. ``schemas``:
+    the former schemas, by id."""
     numbered = {s.sequence_number: schemas.get(s.schema_id) for s in table.metadata.snapshots}
     next_ones = sorted(numbered.items(), key=lambda pair: pair[0]) if any(numbered.values()) else []
     with suppress(CorruptTableError, UnsupportedError):
