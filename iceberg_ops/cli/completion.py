@@ -17,7 +17,7 @@ from iceberg_ops.errors import IcebergOpsError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST = 1000
-"""The most names that are offered: nobody reads more, and listing a large catalog takes long."""
+"""The most names that are offered: more are not readable, and listing a large catalog takes long."""
 
 
 def table_argument(command: F) -> F:

@@ -69,7 +69,7 @@ def create(
 
 
 def check_properties(given: Mapping[str, str], schema: Schema) -> None:
-    """Raise OptionError for an invalid table property; warn on standard error about keys that nobody will read."""
+    """Raise OptionError for an invalid table property; warn on standard error about keys without effect."""
     from iceberg_ops.config.known_properties import check_values, unread
 
     check_values(given)

@@ -1,9 +1,9 @@
 """Standard output and error that may fail: the reader ends (``| head``), the disk behind them is full, they are closed.
 
 The end of a command says what it found and did. So failed output does not change its work: it is dropped, and so is all later
-output. A missing reader is no failure; only a command that does nothing but list (``scan``) stops there, because nobody reads its
-output. Any other failure of standard output is recorded (``lost_output``). A broken pipe elsewhere, for example of a
-store's connection, is an ordinary error.
+output. A missing reader is not a failure; only a command that does nothing but list (``scan``) stops there, because nobody reads
+its output. Any other failure of standard output is recorded (``lost_output``). A broken pipe elsewhere, for example of a store's
+connection, is an ordinary error.
 
 Text that the terminal's encoding cannot represent is written as an escape.
 """

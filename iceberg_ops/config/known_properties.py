@@ -66,8 +66,8 @@ def check_values(given: Mapping[str, str]) -> None:
 
 
 def unread(given: Collection[str], columns: Collection[str]) -> Iterator[str]:
-    """A sentence for each key that nobody will read: one that resembles Iceberg's but is not one, or that names none of ``columns``
-    (full names)."""
+    """A sentence for each key without effect: one that resembles Iceberg's but is not one, or that names none of ``columns`` (full
+    names)."""
     known = [*PROPERTIES, *_OF_OTHERS]
     for name in given:
         prefix = _prefix_of(name)

@@ -94,7 +94,7 @@ class HeldLease:
             more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
             raise ValidationError(
                 f"table {table.name}: the lease of run {lease.holder} expired before its commit, and files that it had written "
-                f"were deleted meanwhile ({', '.join(missing[:_NAMED])}{more}): nothing was committed; run it again",
+                f"were deleted in the meantime ({', '.join(missing[:_NAMED])}{more}): nothing was committed; run it again",
                 file_path=missing[0],
                 file_paths=tuple(missing),
             )

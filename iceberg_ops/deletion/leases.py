@@ -74,7 +74,7 @@ def acquire_lease(table: Table, lease: Lease) -> str:
 
 
 def release_lease(table: Table, lease: Lease) -> None:
-    """Give the lease back; it is not an error if it is already gone. A failure is logged only: the lease expires by itself, and the
+    """Release the lease; it is not an error if it is already gone. A failure is logged only: the lease expires by itself, and the
     work that it protected is done."""
     location = lease_location(table, lease)
     try:

@@ -2,7 +2,7 @@
 
 The proof is ownership: the writer created the file exclusively, under a name that contains its own attempt, and no other process
 knows the location. A file counts as created only after its exclusive creation succeeded: ``FileExistsError`` means that the file
-belongs to somebody else. After ``handed_over`` the files belong to their receiver, and only the gate may delete them.
+belongs to another process. After ``handed_over`` the files belong to their receiver, and only the gate may delete them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Deletes the files of a table that its catalog no longer has (DROP TABLE ... PURGE).
 
-Call this after the table is removed from the catalog, so that nobody opens a half-deleted table. A file is deleted only if it lies
-in one of the table's own folders and no other table of the catalog claims it. Files that were imported from elsewhere stay, because
-another table may use them too. Data files are deleted first and metadata last, so that an interrupted purge can still be seen."""
+Call this after the table is removed from the catalog, so that no reader opens a half-deleted table. A file is deleted only if it
+lies in one of the table's own folders and no other table of the catalog claims it. Files that were imported from elsewhere stay,
+because another table may use them too. Data files are deleted first and metadata last, so that an interrupted purge can still be
+seen."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _verdict(policy: Policy, catalog: str, identifier: Identifier, schedule: str
 
 
 def _tables(catalog: Catalog, namespace: tuple[str, ...]) -> Iterator[Identifier]:
-    """Every table below a namespace. A namespace that is dropped meanwhile is empty."""
+    """Every table below a namespace. A namespace that is dropped in the meantime is empty."""
     for child in catalog.list_namespaces(namespace):
         with contextlib.suppress(NoSuchNamespaceError):
             yield from catalog.list_tables(child)

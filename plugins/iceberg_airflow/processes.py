@@ -106,7 +106,7 @@ class _Guarded:
         return cls(process, write)
 
     def ask(self, request: bytes) -> None:
-        """Send the request. A guard that has already ended, or was released meanwhile, reports why in its output."""
+        """Send the request. A guard that has already ended, or was released in the meantime, reports why in its output."""
         with contextlib.suppress(OSError):
             while request:
                 request = request[os.write(self.asked, request) :]

@@ -1,8 +1,8 @@
 """Rewrites file groups on Spark's executors.
 
-Each work is one JSON text; small works share a Spark task, so that a thousand tiny groups are not a thousand Spark jobs, and a
-large sort is done in two stages of tasks (``staged_sort``). Answers are returned as they complete: the driver runs one small job
-per batch of works from a few threads, which ``iceberg_ops.actions`` needs for partial progress.
+Each unit of work is one JSON text; small ones share a Spark task, so that a thousand tiny groups are not a thousand Spark jobs, and
+a large sort is done in two stages of tasks (``staged_sort``). Answers are returned as they complete: the driver runs one small job
+per batch of units of work from a few threads, which ``iceberg_ops.actions`` needs for partial progress.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class SparkRewriteRunner:
 
 
 def _delete_leftovers(works: Sequence[GroupWork], keep: Sequence[str]) -> None:
-    """Delete the works' files that are not in answers."""
+    """Delete the files of units of work that are not in answers."""
     places = {(WriteContext.from_json(work.write).data_location, work.operation_id): work for work in works}
     for (location, operation_id), work in places.items():
         delete_leftovers(load_file_io(work.io_properties), location, operation_id, keep)

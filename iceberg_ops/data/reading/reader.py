@@ -73,7 +73,7 @@ def read_task(
     """The task's live rows that match its residual, as ``context.projected``; empty batches are skipped.
 
     ``keep_dictionaries`` returns dictionary-encoded text columns as dictionaries (batches of one file may then differ in type).
-    ``read_ahead``: a thread decodes the next batches meanwhile. Raises CorruptTableError, UnsupportedError, WhereError.
+    ``read_ahead``: a thread decodes the next batches at the same time. Raises CorruptTableError, UnsupportedError, WhereError.
     """
     counts = counts if counts is not None else ReadCounts()
     reading = _Reading(task, context, io, keep_dictionaries)

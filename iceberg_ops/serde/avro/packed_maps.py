@@ -1,7 +1,7 @@
 """One statistic of all files of a manifest, kept in the manifest's bytes: only the positions of the values are decoded.
 
 A file's map is a view of two words; looking up a key cuts its value out of the bytes. So reading bounds of a hundred thousand files
-creates no dict, and no value that nobody uses. ``avro_column_values`` finds the pairs.
+creates no dict, and no unused value. ``avro_column_values`` finds the pairs.
 """
 
 from __future__ import annotations
