@@ -1,7 +1,7 @@
-"""The properties of a catalog that this package reads, by the catalog's type. Other properties have no effect here.
+"""The properties of a catalog that this package reads, by type. Other properties have no effect here.
 
-Unknown properties are not an error, because other engines may read them from the same place; a warning names them. A misspelt one is
-an error: without ``s3.endpoint``, ``ref`` or ``glue.id`` a job would work on another lake. A new store adds its names here.
+Unknown properties are not an error, because other engines may read them from the same place; a warning names them. A misspelled one
+is an error: without ``s3.endpoint``, ``ref`` or ``glue.id`` a job would work on another lake. A new store adds its names here.
 """
 
 from __future__ import annotations
