@@ -162,10 +162,11 @@ def session() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReferenceServer]:
     """Iceberg's own REST adapter, the one of this process; a test takes a catalog of its own in it (``new_name``)."""
-    from tests.servers.rest.reference import reference_server
+    from tests.servers.rest.reference import ReferenceServer
 
-    with reference_server(tmp_path_factory.mktemp("rest")) as server:
-        yield server
+    server = ReferenceServer(tmp_path_factory.mktemp("rest"))
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ JAVA = "Iceberg Java"
 """The share of files that ask Iceberg Java, which is started once for them."""
 CATALOGS = "servers of catalogs"
 """The share of files that ask servers of most catalogs, each of which is started once for them."""
-OF_CATALOGS = ("catalog/test_conformance", "catalog/test_large_listings", "docs/test_catalogs")
+OF_CATALOGS = ("catalog/test_conformance", "catalog/test_large_listings", "catalog/test_catalog_requests", "docs/test_catalogs")
 SECONDS = {
     "interop/test_row_operations_like_java": 90,
     "spark/test_cluster": 65,
