@@ -119,6 +119,16 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMet
 
 
 @pytest.fixture(scope="session")
+def hive_on_postgresql(tmp_path_factory: pytest.TempPathFactory, postgresql_server: PostgreSQL) -> Iterator[HiveMetastore]:
+    """The same on PostgreSQL."""
+    from tests.servers.hive_metastore import HiveMetastore
+
+    server = HiveMetastore(tmp_path_factory.mktemp("hive-on-postgresql"), postgresql_server)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
 def nessie_server(tmp_path_factory: pytest.TempPathFactory, object_store: Callable[[str], Store]) -> Iterator[NessieServer]:
     """The Nessie of this process, in memory; a test takes a branch of its own in it (``new_branch``). Its Iceberg REST endpoint has
     a warehouse on versitygw."""
