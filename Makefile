@@ -83,7 +83,7 @@ build/servers/.installed: tests/servers/install.sh
 	tests/servers/install.sh build/servers $(PYTHON)
 	@touch $@
 
-interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
+interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
 	ICEBERG_OPS_REQUIRE_ORACLES=1 $(BIN)/python -m pytest tests/interop
 
 lint: $(STAMP)  ## style, formatting, floors
