@@ -52,7 +52,7 @@ $(CLASSES): $(STAMP)
 	@touch $@
 
 torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 processes, a Spark cluster that fails, real Airflow killed (ICEBERG_OPS_TORTURE=n, ICEBERG_OPS_SEED=n: one)
-	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)
+	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py tests/interop/test_rest_with_java.py tests/catalog/test_conformance.py)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
 jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## get Iceberg Java, its REST server and S3FileIO, a small HDFS and Nessie from Maven Central, for tests and benchmarks
@@ -83,7 +83,7 @@ build/servers/.installed: tests/servers/install.sh
 	tests/servers/install.sh build/servers $(PYTHON)
 	@touch $@
 
-interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
+interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
 	ICEBERG_OPS_REQUIRE_ORACLES=1 $(BIN)/python -m pytest tests/interop
 
 lint: $(STAMP)  ## style, formatting, floors

@@ -119,6 +119,16 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMet
 
 
 @pytest.fixture(scope="session")
+def hive_on_postgresql(tmp_path_factory: pytest.TempPathFactory, postgresql_server: PostgreSQL) -> Iterator[HiveMetastore]:
+    """The same on PostgreSQL."""
+    from tests.servers.hive_metastore import HiveMetastore
+
+    server = HiveMetastore(tmp_path_factory.mktemp("hive-on-postgresql"), postgresql_server)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
 def nessie_server(tmp_path_factory: pytest.TempPathFactory, object_store: Callable[[str], Store]) -> Iterator[NessieServer]:
     """The Nessie of this process, in memory; a test takes a branch of its own in it (``new_branch``). Its Iceberg REST endpoint has
     a warehouse on versitygw."""
@@ -162,10 +172,11 @@ def session() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReferenceServer]:
     """Iceberg's own REST adapter, the one of this process; a test takes a catalog of its own in it (``new_name``)."""
-    from tests.servers.rest.reference import reference_server
+    from tests.servers.rest.reference import ReferenceServer
 
-    with reference_server(tmp_path_factory.mktemp("rest")) as server:
-        yield server
+    server = ReferenceServer(tmp_path_factory.mktemp("rest"))
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from iceberg_ops.config.secrets import hide
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError, ValidationError
 
 if TYPE_CHECKING:
+    from iceberg_ops.catalog.catalog import Catalog
     from iceberg_ops.config.report import ActionReport
 
 _Verdict = tuple[dict[str, Any], IcebergOpsError | None]
@@ -41,7 +42,8 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
     targets = tuple(tables_meant(targets or _catalogs_of(policy_file or "")))
     for target in targets:
         check_takes_mapping(target, locations)
-    found = [pair for target in targets for pair in _verdicts(target, policy_file, locations)]
+    opened: dict[str, Catalog] = {}
+    found = [pair for target in targets for pair in _verdicts(target, policy_file, locations, opened)]
     rows = [row for row, _ in found]
     if as_json:
         print_json(rows)
@@ -68,8 +70,8 @@ def _catalogs_of(policy_file: str) -> list[str]:
     return list(load_policy(read(policy_file), policy_file).catalogs)
 
 
-def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) -> list[_Verdict]:
-    return [_verdict(target, label, job, locations) for label, job in _jobs(target, policy_file)]
+def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...], opened: dict[str, Catalog]) -> list[_Verdict]:
+    return [_verdict(target, label, job, locations, opened) for label, job in _jobs(target, policy_file)]
 
 
 def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any]]]:
@@ -90,10 +92,10 @@ def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any
     ]
 
 
-def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str, ...]) -> _Verdict:
+def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str, ...], opened: dict[str, Catalog]) -> _Verdict:
     row = {"table": target, "action": label}
     try:
-        report = _dry_run(target, job, locations)
+        report = _dry_run(target, job, locations, opened)
     except (ValidationError, UnsupportedError) as e:
         # A refusal by the table itself (gc.enabled, a shared location) is a result, and would be the same every night.
         return {**row, "verdict": "refused", "why": _shown(e)}, None
@@ -107,18 +109,24 @@ def _shown(error: IcebergOpsError) -> str:
     return hide(f"{error.code}: {error}", known_secrets())
 
 
-def _dry_run(target: str, job: dict[str, Any], locations: tuple[str, ...]) -> ActionReport:
+def _dry_run(target: str, job: dict[str, Any], locations: tuple[str, ...], opened: dict[str, Catalog]) -> ActionReport:
+    """Each catalog is opened once, and is in ``opened`` from then on: a catalog may have thousands of tables."""
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.catalog.configuration import find_catalog
+    from iceberg_ops.catalog.load import load_catalog
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
     from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+    from iceberg_ops.io.machine_limits import typed_os_errors
 
     if is_path(target):
         table = open_table(target, locations)
         config = CatalogConfig(name="path", type="path")
         return run_job(JobSpec(table=job_table(table), catalog=config, dry_run=True, **job), catalog=PathCatalog(table))
     config = find_catalog(target.partition(".")[0])
-    return run_job(JobSpec(table=target, catalog=config, dry_run=True, **job))
+    if config.name not in opened:
+        with typed_os_errors():
+            opened[config.name] = load_catalog(config)
+    return run_job(JobSpec(table=target, catalog=config, dry_run=True, **job), catalog=opened[config.name])
 
 
 def _why(report: ActionReport) -> str:

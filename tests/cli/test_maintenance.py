@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.cli.main import run
 from iceberg_ops.config.actions import MAINTENANCE_ACTIONS
 from iceberg_ops.config.document import to_json
@@ -323,6 +325,23 @@ def test_only_the_owner_reads_the_job_spec_that_spark_gets(lake: Lake, tmp_path:
     assert run(["run", "rewrite_manifests", "wh.ns.t", "--lane", "spark", "--report", str(tmp_path / "r.json")]) == 0
     assert "0o600" in capfd.readouterr().err
     assert json.loads((tmp_path / "r.json").read_text())["status"] == "committed"
+
+
+def test_health_opens_a_catalog_once_to_list_it_and_once_for_all_tables(
+    lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was opened anew for every action on every table."""
+    assert run(["create", "wh.ns.u", "id int"]) == 0
+    opened: list[str] = []
+
+    def noted(config: CatalogConfig) -> Catalog:
+        opened.append(config.name)
+        return load_catalog(config)
+
+    monkeypatch.setattr("iceberg_ops.catalog.load.load_catalog", noted)
+    monkeypatch.setattr("iceberg_ops.actions.dispatch.load_catalog", noted)
+    assert run(["health", "wh.ns"]) == 2
+    assert opened == ["wh", "wh"]
 
 
 def test_health_asks_all_tables_of_a_namespace_a_glob_or_a_policy(

@@ -29,12 +29,17 @@ def jars() -> list[Path]:
     return found
 
 
+def aws_jars() -> list[Path]:
+    """Iceberg Java's for AWS Glue, where they are there."""
+    return sorted((JARS.parents[1] / "jars" / "aws").glob("iceberg-aws-bundle-*.jar"))
+
+
 @pytest.fixture(scope="session")
 def java_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Java, SqlCatalog]]:
     folder = tmp_path_factory.mktemp("lake")
     catalog = SqlCatalog("lake", f"sqlite:///{folder}/catalog.db", LocalFileIO(), warehouse=f"{folder}/warehouse")
     catalog.create_namespace(("ns",))
-    java = Java(jars(), folder)
+    java = Java([*jars(), *aws_jars()], folder)
     yield java, catalog
     java.close()
 

@@ -55,6 +55,7 @@ class Java:
         script = Path(__file__).with_name("java_session.py")
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(script.parents[2])}
+        environment |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}  # of a Glue on this machine
         self._log = (folder / "java.log").open("w")
         self._process = subprocess.Popen(
             [sys.executable, str(script), ",".join(map(str, jars)), str(folder)],

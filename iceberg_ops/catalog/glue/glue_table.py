@@ -51,8 +51,7 @@ def new_input(
         found["Description"] = description
     comments = {c["Name"]: c["Comment"] for c in found.get("StorageDescriptor", {}).get("Columns", ()) if c.get("Comment")}
     storage: dict[str, Any] = {"Location": metadata.location, "Columns": _columns(metadata, comments)}
-    if places := sorted({metadata.properties[key] for key in _PLACES if key in metadata.properties}):
-        storage["AdditionalLocations"] = places
+    storage["AdditionalLocations"] = sorted({metadata.properties[key] for key in _PLACES if key in metadata.properties})
     return {**found, "Name": name, "TableType": "EXTERNAL_TABLE", "Parameters": parameters, "StorageDescriptor": storage}
 
 

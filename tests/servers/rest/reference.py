@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers.process import LOOPBACK, Server, free_port, listens, missing, started
+from tests.servers.process import LOOPBACK, Server, free_port, listens, missing, start
 
 JARS = Path(__file__).parents[3] / "build" / "jars" / "rest"
 _MAIN = Path(__file__).parent / "RestMain.java"
 _NAMES = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
 class ReferenceServer:
-    """``folder`` has the database (``NAME.db``) and the warehouse (``NAME``) of each catalog."""
+    """``folder`` has the database (``NAME.db``) and the warehouse (``NAME``) of each catalog, which outlive a ``kill``. Stop it
+    with ``close``. Skips the test, or fails it where oracles are required, without the jars."""
 
-    server: Server
-    port: int
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        if not sorted(JARS.glob("iceberg-core-tests-*.jar")):
+            missing("Iceberg's REST adapter", "make jars")
+        self.folder, self.port = folder, free_port()
+        self._server: Server
+        self.start()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -35,13 +35,17 @@ class ReferenceServer:
         """A name for a catalog that nobody has used."""
         return f"c{next(_NAMES)}"
 
+    def start(self) -> None:
+        """Start it again after a ``kill``: it keeps its port. Raises ServerError."""
+        options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        command: list[str | Path] = ["java", *options, "-cp", f"{JARS}/*", _MAIN, str(self.port), self.folder]
+        self._server = start(
+            "REST reference server", command, log=self.folder / "server.log", ready=lambda: listens(self.port), patience_s=120
+        )
 
-@contextmanager
-def reference_server(folder: Path) -> Iterator[ReferenceServer]:
-    """Skips the test, or fails it where oracles are required, without the jars."""
-    if not sorted(JARS.glob("iceberg-core-tests-*.jar")):
-        missing("Iceberg's REST adapter", "make jars")
-    port = free_port()
-    java = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JARS}/*", _MAIN, str(port), folder]
-    with started("REST reference server", java, log=folder / "server.log", ready=lambda: listens(port)) as server:
-        yield ReferenceServer(server, port, folder)
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._server.kill()
+
+    def close(self) -> None:
+        self._server.stop()
