@@ -37,7 +37,7 @@ def make_catalog(name: str = "test", **options: Any) -> MemoryCatalog:
 
 
 def copied(catalog: MemoryCatalog) -> MemoryCatalog:
-    """Another catalog with the same tables, and storage of its own with the same files: much cheaper than to write a table again."""
+    """Another catalog with the same tables, and storage of its own with the same files: cheaper than to write a table again."""
     made = make_catalog(catalog.name)
     files, theirs = made.io._store.files, catalog.io._store.files  # type: ignore[attr-defined]
     files.update(theirs)
