@@ -160,11 +160,11 @@ def test_a_call_that_fails_after_the_swap_does_not_make_it_undone(
         first += 1 if first < 12 else 5
 
 
+@pytest.mark.usefixtures("without_pauses")
 @BY_NAME
 def test_a_store_that_is_down_after_an_unanswered_swap_leaves_the_outcome_unknown(
     name: str, lake_of: Callable[[], Lake], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(committer.commit.__kwdefaults__, "sleep", lambda _: None)
     store = Store(monkeypatch, CatalogUnavailableError)
     lake = copy_of(lake_of)
     store.first, store.times = 1, 10**9
