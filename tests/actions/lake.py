@@ -9,6 +9,7 @@ from __future__ import annotations
 import io as bytes_io
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyroaring import BitMap64
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta
@@ -33,7 +35,7 @@ from iceberg_ops.serde.puffins.deletion_vector import serialize
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, make_catalog, make_table
+from tests.builders import IDENTIFIER, copied, make_catalog, make_table
 
 Row = tuple[int, str | None, str | None]
 NOW = 1_900_000_000_000
@@ -57,6 +59,11 @@ class Lake:
     @property
     def table(self) -> Table:
         return self.catalog.load_table(self.identifier)
+
+    def copy(self) -> Lake:
+        """Another lake with the same table; its catalog must be one of memory."""
+        assert isinstance(self.catalog, MemoryCatalog)
+        return Lake(copied(self.catalog), self.identifier, copy(self._names))
 
     def append(self, *files: Sequence[Row]) -> Table:
         """One commit of one data file (and partition) per argument."""

@@ -66,6 +66,7 @@ def test_rows_that_another_process_committed_first_are_not_counted(place: RowsPl
     assert report.metrics.keys() <= {"evaluations-count"}
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_a_failed_job_counts_no_file(place: RowsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     reports = []
     monkeypatch.setattr("iceberg_ops.actions.dispatch.write_report", lambda job, report: reports.append(report))

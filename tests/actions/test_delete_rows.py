@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from iceberg_ops.actions.local.delete_rows import DeletedRows, DeleteRows
-from iceberg_ops.commit.loop import committer
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.loop.statement import MOST_EVALUATIONS
 from iceberg_ops.commit.operations.refs import SetRef
@@ -111,8 +110,8 @@ def test_a_run_key_deletes_once_also_after_a_lost_answer() -> None:
     no_leftovers(lake)
 
 
-def test_after_an_unknown_outcome_nothing_is_tried_again_or_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(committer.commit.__kwdefaults__, "sleep", lambda _: None)
+@pytest.mark.usefixtures("without_pauses")
+def test_after_an_unknown_outcome_nothing_is_tried_again_or_deleted() -> None:
     lake = lake_of(3)
     table = lake.table
     with pytest.raises(CommitStateUnknownError):

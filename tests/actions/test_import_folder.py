@@ -130,6 +130,7 @@ def test_a_table_of_that_name_that_came_meanwhile_stays_as_it_is(
     assert not [name for name in left if name.endswith(".json")]
 
 
+@pytest.mark.usefixtures("without_pauses")
 @pytest.mark.parametrize("happens", [True, False])
 def test_an_answer_that_is_lost_is_found_out_or_said_to_be_unknown(happens: bool, folder: Path, tmp_path: Path) -> None:
     class LosesTheInsert(MortalSql):

@@ -64,6 +64,7 @@ def test_what_ends_the_report_of_a_committed_job_says_that_it_is_committed(
     assert_key_repeats_it(place, raised.value)
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_an_interrupt_of_the_report_of_an_unknown_outcome_is_an_unknown_outcome(
     place: RowsPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.run import report_file
 from iceberg_ops.actions.run.report_file import check_report_place, error_report, write_report
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
@@ -191,8 +192,11 @@ def test_a_place_that_is_lost_while_the_job_works_changes_nothing_about_how_it_e
     assert ('"code": "BAD_WHERE"' if fails else '"status": "committed"') in line
 
 
-def test_a_pipe_without_a_reader_does_not_stop_a_job_that_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pipe_without_a_reader_does_not_stop_a_job_that_is_done(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It waited for a reader for ever, after the commit."""
+    monkeypatch.setattr(report_file, "_READER_WITHIN_S", 0.2)
     os.mkfifo(tmp_path / "pipe")
     write_report(a_job(str(tmp_path / "pipe")), a_report())
     assert "The report cannot be written to" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import pytest
 
@@ -18,6 +19,11 @@ def hexadecimal_rows(first: int, region: str) -> list[Row]:
 
 def filled(*regions: str) -> Lake:
     """A table of ``FILES`` small files for each region."""
+    return _filled(*regions).copy()
+
+
+@cache
+def _filled(*regions: str) -> Lake:
     lake = make_lake(partitioned=len(regions) > 1)
     for n, region in enumerate(regions):
         first = n * FILES * ROWS_A_FILE

@@ -6,6 +6,7 @@ or that the outcome is unknown."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -97,6 +98,18 @@ CASES: dict[str, tuple[Callable[[], Lake], dict[str, Any]]] = {
     "delete": (small, {"where": "id = 3", "change": RowChange(mode="merge-on-read")}),
     "update": (small, {"where": "id = 3", "change": RowChange(mode="copy-on-write", set={"data": "'x'"})}),
 }
+
+
+@cache
+def _made(lake_of: Callable[[], Lake]) -> Lake:
+    return lake_of()
+
+
+def copy_of(lake_of: Callable[[], Lake]) -> Lake:
+    """The same as ``lake_of()``, which is called once only."""
+    return _made(lake_of).copy()
+
+
 BY_NAME = pytest.mark.parametrize(("name", "lake_of", "options"), [(n, *c) for n, c in CASES.items()], ids=list(CASES))
 ERRORS = pytest.mark.parametrize("error", [CatalogUnavailableError, PermissionError, ValueError])
 
@@ -126,7 +139,7 @@ def test_a_call_that_fails_after_the_swap_does_not_make_it_undone(
     first = 1
     while True:
         store.begun = False
-        lake = lake_of()
+        lake = copy_of(lake_of)
         store.first, store.times, store.calls = first, 1, 0
         head = lake.table.metadata.last_updated_ms
 
@@ -147,13 +160,13 @@ def test_a_call_that_fails_after_the_swap_does_not_make_it_undone(
         first += 1 if first < 12 else 5
 
 
+@pytest.mark.usefixtures("without_pauses")
 @BY_NAME
 def test_a_store_that_is_down_after_an_unanswered_swap_leaves_the_outcome_unknown(
     name: str, lake_of: Callable[[], Lake], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(committer.commit.__kwdefaults__, "sleep", lambda _: None)
     store = Store(monkeypatch, CatalogUnavailableError)
-    lake = lake_of()
+    lake = copy_of(lake_of)
     store.first, store.times = 1, 10**9
 
     def begin() -> None:
@@ -174,7 +187,7 @@ def test_a_run_that_ends_after_some_of_its_commits_names_them(
     action: str, lake_of: Callable[[], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store stays down: the groups that are left fail, in their work or in their commit, and nothing more is committed."""
-    store, lake = Store(monkeypatch, CatalogUnavailableError), lake_of()
+    store, lake = Store(monkeypatch, CatalogUnavailableError), copy_of(lake_of)
     committer.commit(lake.catalog, lake.table, UpdateProperties(updates={"commit.retry.num-retries": "0"}))
     rows = lake.rows()
     store.first, store.times = 1, 10**9

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
+from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
@@ -35,6 +37,7 @@ from iceberg_ops.table.table import Table
 from tests.builders import (
     IDENTIFIER,
     SCHEMA,
+    copied,
     data_file,
     deletion_vector,
     equality_deletes,
@@ -71,12 +74,10 @@ class Scenario:
     """The operation starts after what the others did."""
 
 
-def run(scenario: Scenario, version: int, on: Callable[[Any], object] = lambda catalog: None) -> Table:
+def run(scenario: Scenario, version: int, on: Callable[[Any], object] | None = None) -> Table:
     """Play it; the table afterwards. ``on`` is called with the catalog first. Raises what the operation raises."""
-    catalog = make_catalog()
-    on(catalog)
-    table = make_table(catalog, version=version, partitioned=True)
-    table = commit(catalog, table, AppendFiles(added=(A, A2, B))).table
+    catalog = copied(_begun(version)) if on is None else _new(version, on)
+    table = catalog.load_table(IDENTIFIER)
     start = _head(table)
     for other in scenario.others:
         table = catalog.load_table(IDENTIFIER)
@@ -85,6 +86,19 @@ def run(scenario: Scenario, version: int, on: Callable[[Any], object] = lambda c
         start = _head(catalog.load_table(IDENTIFIER))
     commit(catalog, table, scenario.operation(start), sleep=lambda _: None)
     return catalog.load_table(IDENTIFIER)
+
+
+@cache
+def _begun(version: int) -> MemoryCatalog:
+    return _new(version, lambda catalog: None)
+
+
+def _new(version: int, on: Callable[[Any], object]) -> MemoryCatalog:
+    catalog = make_catalog()
+    on(catalog)
+    table = make_table(catalog, version=version, partitioned=True)
+    commit(catalog, table, AppendFiles(added=(A, A2, B)))
+    return catalog
 
 
 def _head(table: Table) -> int:

@@ -318,12 +318,13 @@ def test_switching_a_validation_off_is_noticed(owner_and_name: tuple[object, str
     owner, name = owner_and_name
     concerned = [(s, v) for s, v in CASES if s.refused is not None]
     monkeypatch.setattr(owner, name, lambda *a, **k: None)
-    missed = 0
-    for scenario, version in concerned:
-        try:
-            run(scenario, version)
-        except IcebergOpsError as e:
-            missed += not str(e).startswith(scenario.refused or "")
-        else:
-            missed += 1
-    assert missed, f"nothing fails without {name}"
+    assert any(is_missed(*case) for case in concerned), f"nothing fails without {name}"
+
+
+def is_missed(scenario: Scenario, version: int) -> bool:
+    """Whether a conflict is not refused as it should be."""
+    try:
+        run(scenario, version)
+    except IcebergOpsError as e:
+        return not str(e).startswith(scenario.refused or "")
+    return True

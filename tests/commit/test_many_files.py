@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
+from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.manifests import manifest_filter
 from iceberg_ops.commit.operations.append_files import AppendFiles
@@ -20,7 +22,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry
 from iceberg_ops.table.manifests import CACHE, entries_of, manifests_of, read_entries
 from iceberg_ops.table.table import Table
-from tests.builders import data_file, live_paths, make_catalog, make_table
+from tests.builders import IDENTIFIER, copied, data_file, live_paths, make_catalog, make_table
 
 REGIONS = ("eu", "us", "asia")
 MANIFESTS = 3
@@ -35,12 +37,19 @@ def files_of(manifest: int) -> list[DataFile]:
     ]
 
 
-def filled(version: int) -> tuple[object, Table]:
+def filled(version: int) -> tuple[MemoryCatalog, Table]:
+    """A catalog of its own for whoever asks; the table in it was written once for each version."""
+    catalog = copied(_filled(version))
+    return catalog, catalog.load_table(IDENTIFIER)
+
+
+@cache
+def _filled(version: int) -> MemoryCatalog:
     catalog = make_catalog()
     table = make_table(catalog, version=version, partitioned=True)
     for m in range(MANIFESTS):
         table = commit(catalog, table, AppendFiles(added=tuple(files_of(m)), merge=False)).table
-    return catalog, table
+    return catalog
 
 
 def entries(table: Table) -> list[ManifestEntry]:

@@ -7,11 +7,13 @@ be a requirement of its swap, or must not matter."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import pytest
 
+from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
@@ -43,7 +45,7 @@ from iceberg_ops.spec.statistics import PartitionStatisticsFile
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import INT, LONG, STRING, NestedField
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, SCHEMA, data_file, equality_deletes, live_files, make_catalog, make_table
+from tests.builders import IDENTIFIER, SCHEMA, copied, data_file, equality_deletes, live_files, make_catalog, make_table
 from tests.catalog.wrappers import Meddles
 from tests.commit.scenarios import RETYPED_SCHEMA, Replaced
 
@@ -67,7 +69,16 @@ class Begun:
     ahead: int
 
 
-def begun(catalog: Any) -> Begun:
+def begun() -> tuple[MemoryCatalog, Begun]:
+    """A catalog of its own for whoever asks; the table in it was written once, for all of them."""
+    catalog, at = _begun()
+    made = copied(catalog)
+    return made, replace(at, table=made.load_table(IDENTIFIER))
+
+
+@cache
+def _begun() -> tuple[MemoryCatalog, Begun]:
+    catalog = make_catalog()
     table = make_table(catalog)
     ids: list[int] = []
     for name, fields in (
@@ -81,7 +92,7 @@ def begun(catalog: Any) -> Begun:
         ids.append(table.metadata.snapshots[-1].snapshot_id)
     table = commit(catalog, table, SetRef(ref="old", snapshot_id=ids[0], type="tag")).table
     table = commit(catalog, table, UpdateProperties(updates={"write.metadata.metrics.column.data": "none"})).table
-    return Begun(table, *ids)
+    return catalog, Begun(table, *ids)
 
 
 def statistics(name: str, snapshot_id: int) -> PartitionStatisticsFile:
@@ -171,8 +182,7 @@ def tried(catalog: Any, table: Table, operation: Operation, raised: list[str]) -
 
 def outcome(first: str, late: str, how: str) -> tuple[list[str], dict[str, Any]]:
     """What the two raised, and what the table is like after them. ``how``: at once, or in which order."""
-    catalog = make_catalog()
-    at = begun(catalog)
+    catalog, at = begun()
     raised: list[str] = []
     one, two = OPERATIONS[first]("first", at), OPERATIONS[late]("late", at)
     meddling = Meddles(catalog, *([lambda: tried(catalog, at.table, one, raised)] if how == "at once" else []))
@@ -225,7 +235,6 @@ def test_two_commits_at_once_do_what_they_do_one_after_another(first: str) -> No
 
 def test_the_operations_of_this_test_are_each_committed_alone() -> None:
     for name, operation in OPERATIONS.items():
-        catalog = make_catalog()
-        at = begun(catalog)
+        catalog, at = begun()
         before = at.table.metadata_location
         assert commit(catalog, at.table, operation("x", at)).table.metadata_location != before, name

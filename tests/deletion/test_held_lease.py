@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from operator import contains
 
 import pytest
 
@@ -40,22 +43,23 @@ def held(table: Table, store: Store, *, lasts_ms: int = DAY_MS, now_ms: Callable
     return HeldLease(lambda: (table, lease), lasts_ms, take=store.take, now_ms=clock)
 
 
-@pytest.mark.parametrize("failing", [{2}, {2, 3, 4}, {3, 5, 6}], ids=str)
-def test_a_renewal_that_fails_is_tried_again_before_the_lease_runs_out(failing: set[int]) -> None:
-    table = make_lake().table
-    store = Store(lambda number: number in failing)
-    lease = held(table, store, lasts_ms=1_200)
-    lease.begin()
-    try:
+def test_a_renewal_that_fails_is_tried_again_before_the_lease_runs_out() -> None:
+    """Three leases at the same time, each of whose renewals fail in another order."""
+    stores = [(failing, Store(partial(contains, failing))) for failing in ({2}, {2, 3, 4}, {3, 5, 6})]
+    tables = [make_lake().table for _ in stores]
+    leases = [held(table, store, lasts_ms=1_200) for table, (_, store) in zip(tables, stores, strict=True)]
+    with ExitStack() as until_the_end:
+        for lease in leases:
+            lease.begin()
+            until_the_end.callback(lease.end, give_back=True)
         deadline = time.monotonic() + 3
         while time.monotonic() < deadline:
-            assert len(active_leases(table)) == 1
+            assert [len(active_leases(table)) for table in tables] == [1, 1, 1]
             time.sleep(0.05)
-    finally:
-        lease.end(give_back=True)
-    assert store.calls > max(failing) + 3
-    assert active_leases(table) == []
-    lease.check_files(())
+    for lease, table, (failing, store) in zip(leases, tables, stores, strict=True):
+        assert store.calls > max(failing) + 3
+        assert active_leases(table) == []
+        lease.check_files(())
 
 
 def test_no_thread_is_left_when_the_lease_ends() -> None:
@@ -114,7 +118,7 @@ def test_a_lost_lease_is_taken_again_and_the_files_are_looked_at(lost: Callable[
     assert active_leases(table) == []
     lease.check_files([there])
     assert [found.instance for found in active_leases(table)] == ["op"]
-    with pytest.raises(ValidationError, match=r"lease of run append ran out .*op-2.parquet.*nothing was committed") as refused:
+    with pytest.raises(ValidationError, match=r"lease of run append expired before its commit, .*op-2.parquet.*nothing was committed") as refused:
         lease.check_files([there, gone])
     assert refused.value.file_paths == (gone,)
     lease.end(give_back=True)

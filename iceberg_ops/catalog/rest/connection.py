@@ -9,9 +9,11 @@ After a 401 or 419 the authentication is renewed, once.
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -139,6 +141,24 @@ class Connection:
         return self._secrets.hide(f"{type(error).__name__} {error}".strip())
 
 
+def _certificates() -> ssl.SSLContext:
+    """The certificates that are trusted. To read them takes longer than everything else that a new client needs, so a process reads
+    them once, and again if the environment names others or their file has changed. (A folder is looked into at each connection.)"""
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if not file:
+        return _read_once(folder)
+    try:
+        found = os.stat(file)
+    except OSError:
+        return httpx.create_ssl_context()  # It raises the error.
+    return _read_once(folder, file, found.st_mtime_ns, found.st_ino, found.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read_once(*_place: object) -> ssl.SSLContext:
+    return httpx.create_ssl_context()
+
+
 def _with(address: str, params: Mapping[str, str] | None) -> str:
     """A space is ``%20``: signatures and servers treat ``+`` differently."""
     query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in (params or {}).items())
@@ -196,6 +216,7 @@ def new_client(
             headers={"User-Agent": f"iceberg-ops/{__version__}", "Accept": "application/json", **headers},
             timeout=httpx.Timeout(answer, connect=connect),
             limits=httpx.Limits(max_connections=32, keepalive_expiry=5.0),
+            verify=_certificates(),
             transport=transport,
             follow_redirects=False,
         )
