@@ -75,6 +75,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         UpgradeFormatVersion,
     )
     from iceberg_ops.commit.validation.dropped_keys import no_dropped_delete_keys
+    from iceberg_ops.commit.validation.promoted_dates import no_dates_beyond_nanoseconds
     from iceberg_ops.spec.metadata_builder import apply_updates
     from iceberg_ops.spec.nesting import check_nesting
     from iceberg_ops.spec.schema_evolution import SchemaEvolution
@@ -99,6 +100,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         check_nesting(evolved)
         if not allow_incompatible:
             no_dropped_delete_keys(table, evolved)
+        no_dates_beyond_nanoseconds(table, evolved)
         operations.append(UpdateSchema(schema=evolved, keep_delete_keys=not allow_incompatible))
         names = _names_after(columns, evolved)
         metadata = apply_updates(metadata, columns.updates(), now_ms=now)

@@ -16,7 +16,7 @@ from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.data.writing.writer import PartitionedWriter
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import CorruptTableError, FormerColumnsError
 from iceberg_ops.expressions.binding import bind, reference
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match, metrics_may_match
 from iceberg_ops.expressions.predicates import BoundPredicate, Op, eq, gt, is_nan, is_null, not_, not_null
@@ -93,6 +93,19 @@ def test_promoted_values_are_read_at_the_top_and_inside(
 def test_a_date_outside_the_range_of_nanoseconds_fails() -> None:
     with pytest.raises(CorruptTableError, match="outside"):
         reread(Schema.of(field(1, "d", DATE)), [(2932896,)], Schema.of(field(1, "d", TIMESTAMP_NS)))
+
+
+@pytest.mark.parametrize("holder", [False, True], ids=["column", "field of a struct"])
+def test_a_date_outside_the_range_of_nanoseconds_is_not_taken_for_a_former_column(holder: bool) -> None:
+    """The table's history shows the promotion. The message said that another engine had replaced the table."""
+    old, new = (
+        Schema.of(field(2, "s", StructType((f,))) if holder else f) for f in (field(1, "d", DATE), field(1, "d", TIMESTAMP_NS))
+    )
+    io = new_io()
+    files = write(write_context(old), io, [(((2932896,),) if holder else (2932896,))])
+    with pytest.raises(CorruptTableError, match="outside") as raised:
+        read(files, new, io, schemas=(old, replace(new, schema_id=1)))
+    assert not isinstance(raised.value, FormerColumnsError)
 
 
 @pytest.mark.parametrize(("before", "after"), [(STRING, INT), (LONG, STRING), (DOUBLE, LONG), (INT, list_of(9, INT))])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.validation.dropped_keys import no_dropped_delete_keys
+from iceberg_ops.commit.validation.promoted_dates import no_dates_beyond_nanoseconds
 from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
@@ -140,6 +141,7 @@ class UpdateSchema(MetadataOperation):
             requirements += no_dropped_delete_keys(table, self.schema)
         if promoted := _promoted(metadata.schema, self.schema):
             no_moved_partition_values(table, promoted)
+            requirements += no_dates_beyond_nanoseconds(table, self.schema)
             requirements += (AssertLastAssignedPartitionId(metadata.last_partition_id),)
         followers = schema_followers(metadata, self.schema)
         updates = (*followers, AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))

@@ -27,7 +27,7 @@ from iceberg_ops.spec.metadata_columns import (
 from iceberg_ops.spec.name_mapping import NameMapping
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.partitioning import PartitionSpec
-from iceberg_ops.spec.promotion import fields_ever, in_type, widest
+from iceberg_ops.spec.promotion import can_promote, fields_ever, in_type, widest
 from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import DATE, TIMESTAMP_NS, UNKNOWN, IcebergType, ListType, MapType, NestedField, StructType
@@ -137,9 +137,14 @@ class ReadContext:
         return UNKNOWN if found is None else found.type
 
     def former_fields(self, fields: Sequence[NestedField]) -> list[tuple[NestedField, ...]]:
-        """The same top-level columns with the types of each schema in which one has another type."""
-        held = (tuple(s.fields_by_id.get(f.field_id, f) for f in fields) for s in self.schemas)
-        return [found for found in held if any(f.type != g.type for f, g in zip(found, fields, strict=True))]
+        """The same top-level columns with the types of each schema in which a part of one has a type that is not promoted to its
+        present one."""
+        now = Schema(StructType(tuple(fields))).fields_by_id
+        return [tuple(s.fields_by_id.get(f.field_id, f) for f in fields) for s in self.schemas if not self._are_promoted(s, now)]
+
+    def _are_promoted(self, schema: Schema, now: Mapping[int, NestedField]) -> bool:
+        pairs = ((schema.fields_by_id[i].type, f.type) for i, f in now.items() if i in schema.fields_by_id)
+        return all((a.is_nested and b.is_nested) or can_promote(a, b, self.format_version) for a, b in pairs)
 
     @cached_property
     def types_had(self) -> Mapping[int, frozenset[IcebergType]]:

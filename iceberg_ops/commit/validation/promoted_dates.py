@@ -1,0 +1,62 @@
+"""Refuses to promote a date column to timestamp_ns where live rows hold a date that no timestamp_ns can hold.
+
+The format allows the promotion, and then every scan of the column fails: in this package, in Iceberg Java, and for good, because no
+type goes back. Dates that stand for "never" (9999-12-31) are such dates. The bounds of live files tell; a file without bounds is
+not read. Only branches are checked: a tag is read with its own schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iceberg_ops.errors import CorruptTableError, SchemaError
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import DATE, TIMESTAMP_NS
+from iceberg_ops.spec.values import from_bytes
+from iceberg_ops.table.former_columns import live_entries_of
+from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.table import Table
+
+_LAST_DAY = 106_751
+"""The last whole day of a timestamp_ns, 2262-04-11, and with a minus the first one, 1677-09-22."""
+
+
+def no_dates_beyond_nanoseconds(table: Table, schema: Schema) -> tuple[TableRequirement, ...]:
+    """The requirements for ``schema`` to replace the current one: no branch was moved or created since its files were looked at.
+    Empty if the change promotes no date to timestamp_ns: then no file is read. Raises SchemaError, CorruptTableError."""
+    after = schema.fields_by_id
+    dates = [i for i, f in table.schema.fields_by_id.items() if f.type == DATE and i in after and after[i].type == TIMESTAMP_NS]
+    if not dates:
+        return ()
+    branches = {name: ref.snapshot_id for name, ref in table.metadata.refs.items() if ref.is_branch}
+    for branch, file in _live_files(table, branches):
+        for field_id in dates:
+            if _is_beyond(file, field_id):
+                raise SchemaError(
+                    f"cannot change the type of column {table.schema.names_by_id[field_id]!r}: date to timestamp_ns: file "
+                    f"{file.file_path}, live in branch {branch!r}, has a date outside 1677-09-22 to 2262-04-11, which no "
+                    f"timestamp_ns can hold, and no scan of the column would succeed: promote it to timestamp, or first change "
+                    f"these rows and run rewrite_data_files"
+                )
+    return (*(AssertRefSnapshotId(name, head) for name, head in branches.items()), AssertSameHeads(table.metadata))
+
+
+def _live_files(table: Table, branches: dict[str, int]) -> Iterator[tuple[str, DataFile]]:
+    seen: set[str] = set()
+    for branch, head in branches.items():
+        snapshot = table.metadata.snapshot(head)
+        for manifest in manifests_of(table, snapshot):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                yield from ((branch, entry.data_file) for entry in live_entries_of(table, snapshot, manifest))
+
+
+def _is_beyond(file: DataFile, field_id: int) -> bool:
+    """Whether a bound is such a date; an unreadable one tells nothing."""
+    bounds = [found[field_id] for found in (file.lower_bounds, file.upper_bounds) if found and field_id in found]
+    try:
+        return any(abs(from_bytes(DATE, bound)) > _LAST_DAY for bound in bounds)
+    except CorruptTableError:
+        return False
