@@ -61,8 +61,8 @@ def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | N
         owner = config.get("account_name") or _account_of(named)
         if account is not None and owner is not None and owner != account:
             raise OptionError(
-                f"property adls.connection-string: is that of account {owner}, and not of {account}, which has the location: name it "
-                f"adls.connection-string.{owner}"
+                f"property adls.connection-string: is that of account {owner}, and not of {account}, which has the location: name "
+                f"it adls.connection-string.{owner}"
             )
         endpoint = named or endpoint
     for name, keys in _NAMES.items():

@@ -106,7 +106,7 @@ def test_a_sql_catalog_shows_the_tables_of_pyiceberg(folders: Path, monkeypatch:
         ),
         ("uri: http://h\n    s3.connect-timeout: 60", {}, ["s3.connect-timeout has no effect here"]),
         ("uri: http://h\n    warehous: x", {}, ["warehous has no effect here"]),  # pyiceberg works without it, too
-        ("uri: http://h\n    ssl:\n      cabundle: /ca", {}, ["ssl has no effect here, because it is no text"]),
+        ("uri: http://h\n    ssl:\n      cabundle: /ca", {}, ["ssl has no effect here, because it is not text"]),
         ("uri: http://h\n    auth:\n      type: noop", {"rest.auth.type": "none"}, []),
         (
             "uri: http://h\n    auth:\n      type: basic\n      basic:\n        username: me\n        password: s3cret",
