@@ -26,7 +26,7 @@ from pathlib import Path
 from iceberg_ops.catalog.foreign.pyiceberg_settings import pyiceberg_catalogs
 from iceberg_ops.catalog.foreign.spark_settings import spark_catalogs, spark_file
 from iceberg_ops.catalog.foreign.taken import Taken
-from iceberg_ops.config.catalog_properties import unread
+from iceberg_ops.config.catalog_properties import relative_warehouse, unread
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.document_problems import whole_document
 from iceberg_ops.config.given_text import check_place
@@ -72,6 +72,8 @@ def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> Cata
         if config.name == name:
             for key in unread(config.type, config.properties):
                 _tell(f"catalog {name}: property {key} has no effect here")
+            if problem := relative_warehouse(config.type, config.properties):
+                _tell(f"catalog {name}: {problem}")
             return config
     for other in found.foreign:
         if other.name == name:

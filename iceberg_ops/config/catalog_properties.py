@@ -143,6 +143,15 @@ def check_names(where: str, kind: str, names: Iterable[str], more: Iterable[str]
             )
 
 
+def relative_warehouse(kind: str, properties: Mapping[str, str]) -> str | None:
+    """The problem with a warehouse that is a relative path: working folders differ between processes. None for another warehouse,
+    and for a REST catalog, whose warehouse is a name."""
+    warehouse = properties.get("warehouse", "/")
+    if kind == "rest" or warehouse.startswith("/") or ":" in warehouse:
+        return None
+    return f"warehouse {warehouse!r} is relative to the working folder, which may differ between processes: write an absolute path"
+
+
 def _is_known_everywhere(name: str) -> bool:
     if name.startswith(_HADOOP):
         return not name.startswith(_OF_HADOOPS_CLIENTS)

@@ -20,7 +20,7 @@ from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 
 from iceberg_airflow.connection_types import DEPLOYMENT, NAME, STORES, TEST_FOLDER, TYPES, ConnectionType
 from iceberg_airflow.masking import mask
-from iceberg_ops.config.catalog_properties import check_names, unread
+from iceberg_ops.config.catalog_properties import check_names, relative_warehouse, unread
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.secrets import is_secret_setting, secrets_of
@@ -160,6 +160,8 @@ def _properties(where: str, kind: str, extra: Mapping[str, Any]) -> dict[str, st
         check_text(f"{where}: extra {key!r}", _text(value))
     found = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
     check_names(where, kind, found, _NOT_PROPERTIES)
+    if problem := relative_warehouse(kind, found):
+        raise OptionError(f"{where}: {problem}")
     return found
 
 

@@ -260,6 +260,7 @@ def test_other_ways_to_fill_it_in(conn_type: str, own: dict[str, Any], extra: di
         ("iceberg_s3", {}, {NAME: "lake"}, "is a store (iceberg_s3): name it under 'store_conn_id'"),
         ("iceberg_nessie", {"host": "h"}, {NAME: "lake", "Ref": "p4ssw0rd"}, "no property 'Ref' (did you mean 'ref'?)"),
         ("iceberg_glue", {}, {NAME: "lake", "glue-id": "1"}, "no property 'glue-id' (did you mean 'glue.id'?)"),
+        ("iceberg_filesystem", {}, {NAME: "lake", "warehouse": "data/wh"}, "warehouse 'data/wh' is relative to the working folder"),
         ("iceberg_sql", {}, {NAME: "lake", "store-conn-id": "x"}, "'store-conn-id' (did you mean 'store_conn_id'?)"),
         ("iceberg_ops", {}, {NAME: "lake", "type": "rest", "warehous": "x"}, "'warehous' (did you mean 'warehouse'?)"),
     ],

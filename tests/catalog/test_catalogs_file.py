@@ -59,6 +59,25 @@ def test_what_has_no_effect_is_told_once(tmp_path: Path, caplog: pytest.LogCaptu
     assert [r.getMessage() for r in caplog.records] == ["catalog lake: property pool has no effect here"]
 
 
+@pytest.mark.parametrize("warehouse", ["wh", "./wh", "../wh"])
+def test_a_relative_warehouse_is_warned_of(warehouse: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """From another folder, the lake seemed to be empty."""
+    path = tmp_path / "lakes.yml"
+    path.write_text(f"catalogs:\n- {{name: {tmp_path.name}, type: filesystem, properties: {{warehouse: {warehouse}}}}}\n")
+    find_catalog(tmp_path.name, {CATALOGS_VARIABLE: str(path)})
+    assert f"warehouse '{warehouse}' is relative to the working folder" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "warehouse"), [("filesystem", "/wh"), ("filesystem", "file:/wh"), ("sql", "s3://b"), ("rest", "prod")]
+)
+def test_other_warehouses_are_not(kind: str, warehouse: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "lakes.yml"
+    path.write_text(f"catalogs:\n- {{name: lake, type: {kind}, properties: {{warehouse: '{warehouse}'}}}}\n")
+    find_catalog("lake", {CATALOGS_VARIABLE: str(path)})
+    assert caplog.text == ""
+
+
 def _spark(folder: Path, name: str, catalog: str) -> Path:
     path = folder / name
     begun = f"spark.sql.catalog.{catalog}"

@@ -117,6 +117,16 @@ def test_google_and_azure_by_the_names_of_java_and_pyiceberg() -> None:
     with pytest.raises(OptionError, match=r"is that of account acc, and not of two.*name it adls\.connection-string\.acc") as wrong:
         azure_store("lake@two.dfs.core.windows.net", {"adls.connection-string": text})
     assert AZURE_KEY not in str(wrong.value)
+    for host in ("acc.blob.core.windows.net/", "acc-secondary.blob.core.windows.net", "acc.z01.blob.storage.azure.net"):
+        portal = (
+            f"BlobEndpoint=https://{host};QueueEndpoint=https://acc.queue.core.windows.net/;SharedAccessSignature=sv=1&sig=geheim"
+        )
+        assert _config(azure_store(full, {"adls.connection-string": portal}))["endpoint"] == f"https://{host.rstrip('/')}"
+        with pytest.raises(OptionError, match="is that of account acc, and not of two") as wrong:
+            azure_store("lake@two.dfs.core.windows.net", {"adls.connection-string": portal})
+        assert "geheim" not in str(wrong.value)
+    other = {"adls.connection-string": "BlobEndpoint=https://blobs.example.com;SharedAccessSignature=sig=1"}
+    assert _config(azure_store(full, other))["endpoint"] == "https://blobs.example.com", "whose it is, is not known"
     lent = {"adls.sas-token": "sig=1", "adls.refresh-credentials-endpoint": "v1/credentials"}
     assert _config(azure_store(full, lent))["sas_key"] == "sig=1", "what a catalog lends comes with it"
 

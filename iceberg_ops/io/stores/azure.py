@@ -9,6 +9,7 @@ identity or the machine.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -56,12 +57,14 @@ def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | N
     config: AzureConfig = {}
     endpoint = address(properties, "adls.endpoint") or _endpoint_of(host)
     if text := _of(properties, ("adls.connection-string",), account, host):
-        endpoint = _from_connection_string(text, config) or endpoint
-        if account is not None and config.get("account_name", account) != account:
+        named = _from_connection_string(text, config)
+        owner = config.get("account_name") or _account_of(named)
+        if account is not None and owner is not None and owner != account:
             raise OptionError(
-                f"property adls.connection-string: is that of account {config['account_name']}, and not of {account}, which has "
-                f"the location: name it adls.connection-string.{config['account_name']}"
+                f"property adls.connection-string: is that of account {owner}, and not of {account}, which has the location: name "
+                f"it adls.connection-string.{owner}"
             )
+        endpoint = named or endpoint
     for name, keys in _NAMES.items():
         if value := _of(properties, keys, account, host):
             config[name] = value  # type: ignore[literal-required]
@@ -87,6 +90,12 @@ def _endpoint_of(host: str) -> str | None:
     if not host.partition(".")[2] or host.endswith(".core.windows.net"):
         return None
     return f"https://{host.replace('.dfs.', '.blob.', 1)}"
+
+
+def _account_of(endpoint: str | None) -> str | None:
+    """The account whose address Azure made (``account.blob.core.windows.net``); None for another address."""
+    found = re.match(r"https?://([a-z0-9]{3,24})(?:-secondary)?\.(?:[a-z0-9-]+\.)?blob\.", endpoint or "")
+    return None if found is None else found[1]
 
 
 def _given(config: AzureConfig) -> Callable[[], AzureCredential] | None:
