@@ -45,6 +45,7 @@ class StagedOutput(OutputInParts):
         self._done = False
 
     def _make_file(self) -> None:
+        OBJECT_STORES.check()
         if self._upload is None:
             Creation(self._store).create(self._key, bytes(self._buffer), self._location)
             return
@@ -61,6 +62,7 @@ class StagedOutput(OutputInParts):
 
     def _send(self) -> None:
         """Hand what is kept to the client, which uploads it in the background."""
+        OBJECT_STORES.check()
         if self._upload is None:
             self._check_free()
         data, self._buffer = self._buffer, bytearray()
