@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 PART = 8 << 20
 """Bytes of a part, and of what is kept in memory before there are parts: many files may be open. A store takes 10,000 parts."""
 _PARTS_AT_ONCE = 4
+_ENDED = "already closed"
+"""The client's word for an upload that it could not complete: it has aborted that one itself."""
 
 
 class StagedOutput(OutputInParts):
@@ -44,6 +46,7 @@ class StagedOutput(OutputInParts):
         self._done = False
 
     def _make_file(self) -> None:
+        OBJECT_STORES.check()
         if self._upload is None:
             Creation(self._store).create(self._key, bytes(self._buffer), self._location)
             return
@@ -60,6 +63,7 @@ class StagedOutput(OutputInParts):
 
     def _send(self) -> None:
         """Pass the buffered bytes to the client, which uploads them in the background."""
+        OBJECT_STORES.check()
         if self._upload is None:
             self._check_free()
         data, self._buffer = self._buffer, bytearray()
@@ -98,4 +102,5 @@ def _abort(upload: WritableFile) -> None:
     try:
         upload.__exit__(RuntimeError, RuntimeError(), None)
     except Exception as e:  # noqa: BLE001 - nothing depends on it
-        log.warning("an unfinished upload may be left in the store: %s", said(str(e)))
+        if _ENDED not in str(e):
+            log.warning("an unfinished upload may be left in the store: %s", said(str(e)))
