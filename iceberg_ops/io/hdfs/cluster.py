@@ -33,6 +33,8 @@ _REMOTE = re.compile(r'RPCError\("([^"]*)", "(.*)"\)', re.DOTALL)
 _LOGIN = ("kerberos-principal", "kerberos-keytab", "kerberos-cache")
 _FOR_NOW = frozenset({"SafeModeException", "StandbyException", "RetriableException", "ObserverRetryOnActiveException"})
 _NO_ACCESS = frozenset({"AccessControlException", "AuthorizationException"})
+_BELOW_A_FILE = "(is not a directory)"
+"""How a refusal ends where a part of the path is a file: the name node gives it as one of missing rights."""
 _SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "AuthenticationException", "InvalidToken")
 
 
@@ -113,7 +115,7 @@ class Cluster:
         with self._lock:
             if self._client is None:
                 try:
-                    self._client = Client(self._url, self._settings.of_client(), **self._login)
+                    self._client = Client(self._url, self._settings.of_client(), self._settings.conf_dir, **self._login)
                 except (RuntimeError, ValueError, OSError) as e:
                     raise OptionError(
                         f"{self._url}: the client of HDFS refuses the address or the settings ({_line(str(e))}): correct them in "
@@ -136,6 +138,8 @@ def error_of(error: Exception, location: str) -> Exception:
         return FileExistsError(errno.EEXIST, "file exists", location)
     text = str(error)
     kind, said = _remote(error)
+    if kind == "AccessControlException" and said.endswith(_BELOW_A_FILE):
+        return FileNotFoundError(errno.ENOENT, "no such file", location)
     if kind in _NO_ACCESS or isinstance(error, PermissionError):
         return TerminalError(f"{location}: HDFS refuses access ({said}): give the user of this process the right that is missing")
     if any(word in text for word in _SECURITY):
@@ -147,7 +151,7 @@ def error_of(error: Exception, location: str) -> Exception:
         return UnsupportedError(f"not supported: location {location} in HDFS, because it has no such names ({said})")
     if kind == "ParentNotDirectoryException":
         return NotADirectoryError(errno.ENOTDIR, "a part of the path is a file", location)
-    if kind.endswith("PathComponentTooLongException"):
+    if kind.endswith("PathComponentTooLongException") or "Pathname too long" in said:
         return OSError(errno.ENAMETOOLONG, "file name too long", location)
     if kind in ("PathIsNotEmptyDirectoryException", "PathIsDirectoryException") or isinstance(error, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder", location)
