@@ -55,8 +55,8 @@ class HadoopSettings:
         return cls(conf_dir, {**values, **given}, _services({**values, **given}))
 
     def of_client(self) -> dict[str, str]:
-        """All settings, for the client, whose own copy of the files may be newer. The client takes the blanks in a list of name nodes
-        for a part of their names, so they are removed."""
+        """All settings, for the client, which may read newer files. It takes the blanks in a list of name nodes for a part of their
+        names, so they are removed."""
         listed = {key: ",".join(_nodes(value)) for key, value in self.values.items() if key.startswith(_SERVICE)}
         return {**_PATIENCE, **self.values, **listed}
 

@@ -13,6 +13,7 @@ from iceberg_ops.io.file_io import names_in
 from iceberg_ops.io.hadoop_settings import HadoopSettings
 from iceberg_ops.io.hdfs.cluster import Cluster, error_of
 from iceberg_ops.io.hdfs.hdfs_file_io import HdfsFileIO
+from tests.io.test_hdfs import as_user
 
 ROOT = "hdfs://nn:8020"
 
@@ -39,7 +40,8 @@ class Listing:
     """As the client's: a page is asked for when its first name is, and an error is the end."""
 
     def __init__(self, paths: list[str], failing_at: int | None, error: Exception) -> None:
-        self._names, self._failing_at, self._error = iter(enumerate(paths)), failing_at, error
+        self._names: Iterator[tuple[int, str]] = iter(enumerate(paths))
+        self._failing_at, self._error = failing_at, error
 
     def __iter__(self) -> Iterator[Status]:
         return self
@@ -113,3 +115,22 @@ def test_name_nodes_may_be_listed_with_blanks() -> None:
     settings = HadoopSettings.of(given)
     assert settings.of_client()["dfs.ha.namenodes.lake"] == "nn1,nn2"
     assert settings.authority("hdfs", "two") == settings.authority("hdfs", "ONE:8020") == "lake"
+
+
+def test_a_process_that_forgot_an_output_ends() -> None:
+    """What is collected while Python ends may not wait for a thread, which does not start any more."""
+    program = """
+        import os
+        from iceberg_ops.io.hadoop_settings import HadoopSettings
+        from iceberg_ops.io.hdfs.cluster import Cluster
+        class Late:
+            def __del__(self):
+                try:
+                    self.cluster.ask(lambda _: 1, "hdfs://nn/f")
+                except Exception as e:
+                    os.write(1, type(e).__name__.encode())
+        late = Late()
+        late.me, late.cluster = late, Cluster("hdfs://nn:8020", HadoopSettings.of({}), {})
+        late.cluster._client = object()
+    """
+    assert as_user("root", program) == "TerminalError"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import errno
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -83,6 +84,8 @@ class Cluster:
             wait = min(wait * 2, _LONGEST_WAIT_S)
 
     def _once(self, call: Callable[[Client], T], location: str) -> T:
+        if sys.is_finalizing():
+            raise TerminalError(f"{location}: Python ends, and HDFS is not asked any more: a thread would never start")
         client = self._made()
         answer: list[T] = []
         failure: list[BaseException] = []
