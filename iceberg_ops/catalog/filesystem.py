@@ -395,10 +395,11 @@ class FileSystemCatalog(FolderNamespaces):
         if folder == own:
             return
         if not is_within(folder, root):
-            location = location_identity(self.load_table(identifier).location)
-            above, _, name = location.rpartition(f"/{'/'.join(identifier)}")
-            if not name and folder_identity(identity, above) == root:
-                return
+            recorded = self.load_table(identifier).location
+            for location in (recorded, location_identity(recorded)):
+                above, _, name = location.rpartition(f"/{'/'.join(identifier)}")
+                if above and not name and folder_identity(identity, above) == root:
+                    return
         raise UnsupportedError(
             f"not supported: dropping table {'.'.join(identifier)}, because the name is a symbolic link: the table is in "
             f"{folder}, under another name. Drop the table by that name, or remove the symbolic link"

@@ -129,7 +129,7 @@ class PointerCatalog(BaseCatalog):
         except AlreadyExistsError:
             try:
                 is_refused = self._current_location(old) == location
-            except CatalogUnavailableError as e:
+            except IcebergOpsError as e:
                 raise _unknown_rename(old, new, location, e) from e
             if is_refused or not self._has_passed(new, location):
                 raise
@@ -148,7 +148,9 @@ class PointerCatalog(BaseCatalog):
                 return
             if doubt is None and self._current_location(identifier) is None:
                 raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
-            if doubt is None or (self._has_passed(identifier, location) and self._pointer_or_none(identifier) != location):
+            if doubt is None or (
+                self._has_passed(identifier, location) and self._pointer_or_none(identifier) not in (None, location)
+            ):
                 raise moved_while_dropped(identifier)
             raise unknown(doubt) from doubt
 
@@ -163,12 +165,14 @@ class PointerCatalog(BaseCatalog):
                 return change(), doubt
             except NotAppliedError as e:
                 not_applied = e
-            except RefusedError:
+            except AlreadyExistsError:
+                raise
+            except CatalogUnavailableError as e:
+                doubt = doubt or e
+            except IcebergOpsError:  # Why the store refuses this try does not tell what became of the one before.
                 if doubt is None:
                     raise
                 break
-            except CatalogUnavailableError as e:
-                doubt = doubt or e
         if doubt is None and not_applied is not None:
             raise not_applied
         return None, doubt
@@ -196,8 +200,7 @@ class PointerCatalog(BaseCatalog):
             if self._discard_refused(identifier, location):
                 raise
         except AlreadyExistsError:
-            if self._pointer_or_none(identifier) != location:
-                discard_refused_metadata(self.io, location)
+            if self._discard_refused(identifier, location):
                 raise
         return location
 
@@ -315,9 +318,10 @@ class PointerCatalog(BaseCatalog):
             return None
 
     def _pointer_or_none(self, identifier: Identifier) -> str | None:
+        """None also if the store does not say it."""
         try:
             return self._current_location(identifier)
-        except CatalogUnavailableError:
+        except IcebergOpsError:
             return None
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from iceberg_ops.config.whole_numbers import count_of
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import CorruptTableError, TerminalError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.serde.json.metadata_json import metadata_head_from_json
@@ -116,8 +116,8 @@ class TableVersions:
         """The content of ``version-hint.text``; None if it is missing, not a file, or not a version number."""
         try:
             return hinted_version(self.io.read(f"{self.folder}/{HINT}"))
-        except OSError:
-            return None  # Any failure counts as no hint: a folder, a circular link, no permission.
+        except (OSError, TerminalError):
+            return None  # Any lasting failure counts as no hint: a folder, a circular link, no permission.
 
     def uuid_of(self, name: str) -> str:
         """The key of the uuid (``uuid_key``) of the table that the version file belongs to. Raises FileNotFoundError,

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
@@ -49,13 +50,15 @@ class HadoopSettings:
         conf_dir = _conf_dir(properties)
         values: dict[str, str] = {}
         for name in _FILES if conf_dir is not None else ():
-            values |= _read(Path(conf_dir or "") / name)
+            values |= _read(path := Path(conf_dir or "") / name, _stamp(path))
         given = {key.removeprefix(PREFIX): value for key, value in properties.items() if key.startswith(PREFIX)}
         return cls(conf_dir, {**values, **given}, _services({**values, **given}))
 
     def of_client(self) -> dict[str, str]:
-        """All settings, for the client: it need not read the files again, which may have changed."""
-        return {**_PATIENCE, **self.values}
+        """All settings, for the client, which may read newer files. It takes the blanks in a list of name nodes for a part of their
+        names, so they are removed."""
+        listed = {key: ",".join(_nodes(value)) for key, value in self.values.items() if key.startswith(_SERVICE)}
+        return {**_PATIENCE, **self.values, **listed}
 
     @property
     def default(self) -> tuple[str, str] | None:
@@ -96,10 +99,14 @@ def _services(values: Mapping[str, str]) -> dict[str, str]:
     for key, nodes in values.items():
         if key.startswith(_SERVICE):
             service = key.removeprefix(_SERVICE)
-            for node in nodes.split(","):
-                if address := values.get(f"dfs.namenode.rpc-address.{service}.{node.strip()}"):
+            for node in _nodes(nodes):
+                if address := values.get(f"dfs.namenode.rpc-address.{service}.{node}"):
                     found[_with_port(address)] = service
     return found
+
+
+def _nodes(value: str) -> list[str]:
+    return [node for part in value.split(",") if (node := part.strip())]
 
 
 def _with_port(authority: str) -> str:
@@ -114,7 +121,18 @@ def _conf_dir(properties: Mapping[str, str]) -> str | None:
     return f"{home}/etc/hadoop" if home else None
 
 
-def _read(path: Path) -> dict[str, str]:
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """A value that changes when the file is written again."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, _: tuple[int, int] | None) -> Mapping[str, str]:
+    """Kept as long as the file has its stamp, because each comparison of locations needs the settings."""
     try:
         root = ElementTree.fromstring(path.read_bytes())
     except FileNotFoundError:

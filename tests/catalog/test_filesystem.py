@@ -17,6 +17,7 @@ from iceberg_ops.errors import (
     CommitStateUnknownError,
     CorruptTableError,
     OptionError,
+    TerminalError,
 )
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.updates import SetProperties
@@ -64,6 +65,22 @@ def test_a_hint_that_is_no_file_says_nothing(catalog: FileSystemCatalog, kind: s
     assert commit(catalog, table, UpdateProperties(updates={"n": "4"})).table.metadata_location.endswith("/v4.metadata.json")
     catalog.drop_table(IDENTIFIER, purge=True)
     assert not catalog.table_exists(IDENTIFIER)
+
+
+def test_a_hint_that_may_not_be_read_says_nothing(catalog: FileSystemCatalog, tmp_path: Path) -> None:
+    """As HDFS says it; Iceberg Java then lists the versions, too."""
+
+    class NotForMe(LocalFileIO):
+        def read(self, location: str) -> bytes:
+            if location.endswith("version-hint.text"):
+                raise TerminalError("refused: no right")
+            return super().read(location)
+
+    _with_versions(catalog, 3)
+    mine = FileSystemCatalog("fs", NotForMe(), warehouse=str(tmp_path), sleep=lambda _: None)
+    assert mine.load_table(IDENTIFIER).metadata_location.endswith("/v3.metadata.json")
+    commit(mine, mine.load_table(IDENTIFIER), UpdateProperties(updates={"n": "4"}))
+    assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v4.metadata.json")
 
 
 def test_a_hint_above_every_version_is_an_error_and_nothing_is_committed_below_it(catalog: FileSystemCatalog) -> None:

@@ -89,3 +89,17 @@ def test_a_dropped_table_leaves_no_folders(spelled: tuple[str, str]) -> None:
     catalog.drop_table(IDENTIFIER, purge=True)
     folders, _ = catalog.io.list_folder(f"{spelled[0]}/ns")  # type: ignore[attr-defined]
     assert (folders, catalog.list_namespaces()) == ([], [("ns",)])
+
+
+def test_a_table_below_a_mount_point_in_the_warehouse_is_dropped_by_its_name(object_store: Callable[[str], Store]) -> None:
+    """Its folder lies elsewhere, as that of a link does; it has no other name in the warehouse."""
+    root = f"{object_store('hdfs').root}/{uuid.uuid4().hex}"
+    table = "fs.viewfs.mounttable.all"
+    io = load_file_io({f"hadoop.{table}.link./wh/ns": f"{root}/elsewhere", f"hadoop.{table}.linkFallback": f"{root}/base"})
+    catalog = FileSystemCatalog("fs", io, warehouse="viewfs://all/wh", sleep=lambda _: None)
+    io.write(f"{root}/elsewhere/more", b"")  # the client does not list mount points, so an empty one is no namespace
+    make_table(catalog)
+    _append(catalog, "a")
+    assert catalog.io.exists(f"{root}/elsewhere/t/data/a.parquet")
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert [info.location for info in io.list_prefix(f"{root}/elsewhere")] == [f"{root}/elsewhere/more"]

@@ -12,7 +12,6 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import hdfs_native
@@ -20,12 +19,9 @@ import pytest
 
 from iceberg_ops.errors import (
     CatalogUnavailableError,
-    OptionError,
-    RuntimeMissingError,
     TerminalError,
     UnsupportedError,
 )
-from iceberg_ops.io import resolving
 from iceberg_ops.io.file_io import FileIO, discard_output, names_in
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import remove_empty_folders
@@ -261,6 +257,29 @@ def test_missing_rights_are_named_and_no_missing_file(storage: Storage) -> None:
     assert "HDFS refuses access (Permission denied: user=nobody-here" in told[5]
 
 
+@pytest.mark.parametrize("user", ["nobody-here", "root"])
+def test_below_a_file_is_no_file_whoever_asks(storage: Storage, user: str) -> None:
+    """The name node says it to each of them in another way."""
+    io, prefix = storage
+    io.write(f"{prefix}/ns/file", b"1")
+    hdfs_native.Client(prefix.rpartition("/")[0]).set_permission(f"{_path(prefix)}/ns", 0o777)
+    told = as_user(
+        user,
+        """
+        io, place = load_file_io(), sys.argv[1]
+        for call in (io.read, io.length, io.open_input, lambda at: io.write(at, b""), lambda at: io.make_folder(at)):
+            try:
+                print("no error", call(place))
+            except Exception as e:
+                print(type(e).__name__)
+        print(io.exists(place), io.delete(place), io.delete_many([place]), list(io.list_prefix(place)), io.list_names(place))
+        """,
+        f"{prefix}/ns/file/metadata/v1",
+    )
+    assert told.splitlines() == [*["FileNotFoundError"] * 3, *["NotADirectoryError"] * 2, "False None [] [] []"]
+    assert io.read(f"{prefix}/ns/file") == b"1"
+
+
 def test_new_files_have_the_rights_that_hadoop_gives_them(storage: Storage) -> None:
     io, prefix = storage
     client = hdfs_native.Client(prefix.rpartition("/")[0])
@@ -270,57 +289,6 @@ def test_new_files_have_the_rights_that_hadoop_gives_them(storage: Storage) -> N
     assert rights == [0o600, 0o644]
     with pytest.raises(UnsupportedError, match="is not three octal digits"):
         load_file_io({"hadoop.fs.permissions.umask-mode": "u=rwx"}).read(f"{prefix}/a")
-
-
-# settings
-
-
-def _settings(folder: Path, name: str, values: dict[str, str]) -> None:
-    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f'<?xml version="1.0"?><configuration>{properties}</configuration>')
-
-
-def test_name_services_and_mount_tables_are_those_of_hadoop_conf_dir(
-    storage: Storage, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    io, prefix = storage
-    io.write(f"{prefix}/f", b"1")
-    address = store.root.removeprefix("hdfs://")
-    services = {
-        "dfs.ha.namenodes.lake": "gone,here",
-        "dfs.namenode.rpc-address.lake.gone": "127.0.0.1:1",
-        "dfs.namenode.rpc-address.lake.here": address,
-    }
-    mounts = {
-        "fs.defaultFS": "hdfs://lake",
-        "fs.viewfs.mounttable.all.link./mounted": f"hdfs://{address}{_path(prefix)}",
-        "fs.viewfs.mounttable.all.linkFallback": f"hdfs://{address}/",
-    }
-    _settings(tmp_path, "hdfs-site.xml", services)
-    _settings(tmp_path, "core-site.xml", mounts)
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    here = load_file_io()
-    for spelled in (f"hdfs://lake{_path(prefix)}/f", f"hdfs:{_path(prefix)}/f", "viewfs://all/mounted/f"):
-        assert here.read(spelled) == b"1"
-    monkeypatch.delenv("HADOOP_CONF_DIR")
-    assert load_file_io({"hdfs.conf-dir": str(tmp_path)}).read(f"hdfs://lake{_path(prefix)}/f") == b"1"
-
-
-def test_settings_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    (tmp_path / "core-site.xml").write_text("<configuration>")
-    with pytest.raises(OptionError, match=r"Hadoop's settings .*core-site\.xml: cannot be read"):
-        load_file_io({"io-impl": "hdfs", "hdfs.conf-dir": str(tmp_path)})
-    with pytest.raises(OptionError, match=r"hdfs\.answer-timeout-s 'soon': must be a whole number"):
-        load_file_io({"hdfs.answer-timeout-s": "soon"}).read("hdfs://127.0.0.1:1/f")
-    with pytest.raises(OptionError, match="the client of HDFS refuses the address or the settings"):
-        load_file_io({"hadoop.fs.viewfs.mounttable.all.link./a": "hdfs://127.0.0.1:1/"}).read("viewfs://all/a")
-
-
-def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(RuntimeMissingError, match=r"pip install 'iceberg-ops\[hdfs\]'"):
-        load_file_io().read("hdfs://host/key")
 
 
 # processes

@@ -34,6 +34,7 @@ from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
+    CatalogUnavailableError,
     CommitFailedError,
     GcDisabledError,
     IcebergOpsError,
@@ -145,22 +146,30 @@ class NessieCatalog(RecordingCatalog):
             reference = Reference(self._nessie.reference.name, reference.hash)
         return _Place(reference, (*identifier[:-1], name))
 
-    def _content(self, place: _Place) -> tuple[State, Mapping[str, Any] | None]:
+    def _content(self, place: _Place) -> Mapping[str, Any] | None:
         """What the key has, of whatever type."""
-        found = self._nessie.contents(place.reference, [place.key])
-        return found.state, found.found.get(place.key)
+        return self._nessie.contents(place.reference, [place.key]).found.get(place.key)
+
+    def _to_change(self, reference: Reference, *keys: Key) -> Contents:
+        """What the keys have, for a commit on top of it. Raises NotAppliedError if Nessie does not answer: nothing is sent yet."""
+        try:
+            found = self._nessie.contents(reference, keys)
+        except CatalogUnavailableError as e:
+            raise NotAppliedError(str(e)) from e
+        self._check_can_change(found.state, reference)
+        return found
 
     def _current_location(self, identifier: Identifier) -> str | None:
         place = self._place(identifier) if identifier else None
         if place is None or not _can_be_key(place.key):
             return None
-        content = self._here.content = self._content(place)[1]
+        content = self._here.content = self._content(place)
         return location_in(content)
 
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
         place, metadata = self._place(identifier), self._published(location).metadata
-        state, content = self._content(place)
-        self._check_can_change(state, place.reference)
+        there = self._to_change(place.reference, place.key)
+        state, content = there.state, there.found.get(place.key)
         exists = f"table {'.'.join(identifier)} already exists in catalog {self.name}"
         if content is not None:
             raise AlreadyExistsError(exists if content.get("type") == TABLE else f"{exists}, as {content.get('type')}")
@@ -176,8 +185,8 @@ class NessieCatalog(RecordingCatalog):
 
     def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
         place, published = self._place(identifier), self._published(new)
-        state, content = self._content(place)
-        self._check_can_change(state, place.reference)
+        there = self._to_change(place.reference, place.key)
+        state, content = there.state, there.found.get(place.key)
         if content is None or location_in(content) != expected:
             return False
         message, properties = message_of(".".join(place.key), published.metadata, published.former)
@@ -186,8 +195,7 @@ class NessieCatalog(RecordingCatalog):
 
     def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
         place, target = self._place(old), self._place(new)
-        found = self._nessie.contents(place.reference, [place.key, target.key])
-        self._check_can_change(found.state, place.reference)
+        found = self._to_change(place.reference, place.key, target.key)
         if self._nessie.name_of(target.reference) != found.state.name or target.reference.hash:
             raise RefusedError(
                 f"table {'.'.join(old)} cannot be renamed to {'.'.join(new)}, which is on another reference: merge references in "
@@ -203,11 +211,10 @@ class NessieCatalog(RecordingCatalog):
 
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         place = self._place(identifier)
-        state, content = self._content(place)
-        self._check_can_change(state, place.reference)
-        if location_in(content) != expected:
+        there = self._to_change(place.reference, place.key)
+        if location_in(there.found.get(place.key)) != expected:
             return False
-        return self._committed(state, f"Iceberg delete table {'.'.join(place.key)}", [delete(place.key)])
+        return self._committed(there.state, f"Iceberg delete table {'.'.join(place.key)}", [delete(place.key)])
 
     def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
         """By the branch's history: for a table in Nessie, Iceberg Java does not write former metadata files into the metadata
@@ -295,8 +302,7 @@ class NessieCatalog(RecordingCatalog):
         levels = [namespace[: n + 1] for n in range(len(namespace))]
         name = ".".join(namespace)
         for _ in range(_NAMESPACE_ATTEMPTS):
-            there = self._nessie.contents(self._nessie.reference, levels)
-            self._check_can_change(there.state, self._nessie.reference)
+            there = self._to_change(self._nessie.reference, *levels)
             self._check_levels(there, levels)
             new = [level for level in levels if level not in there.found]
             content = [_namespace(level, (properties or {}) if level == namespace else {}) for level in new]
@@ -315,8 +321,7 @@ class NessieCatalog(RecordingCatalog):
         name = ".".join(namespace)
         for _ in range(_NAMESPACE_ATTEMPTS):
             self._check_empty(namespace)
-            there = self._nessie.contents(self._nessie.reference, [namespace])
-            self._check_can_change(there.state, self._nessie.reference)
+            there = self._to_change(self._nessie.reference, namespace)
             if namespace not in there.found:
                 continue
             try:
@@ -371,7 +376,7 @@ def _can_be_key(key: Key) -> bool:
         can_be_stored(key)
         and 0 < len(key) <= _MOST_LEVELS
         and all(key)
-        and sum(len(level) + 1 for level in key) <= _LONGEST_KEY
+        and sum(len(level.encode("utf-16-le")) // 2 + 1 for level in key) <= _LONGEST_KEY  # as Java counts characters
         and all(c >= " " for level in key for c in level)
     )
 

@@ -19,6 +19,7 @@ TABLE = "ICEBERG_TABLE"
 NAMESPACE = "NAMESPACE"
 KEPT = {GC_ENABLED.name: "false", METADATA_DELETE_AFTER_COMMIT.name: "false"}
 _NO_SNAPSHOT = -1
+_SNAPSHOT = "snapshotId"
 
 
 def location_in(content: Mapping[str, Any] | None) -> str | None:
@@ -39,7 +40,7 @@ def table_content(location: str, metadata: TableMetadata, content_id: str | None
 def _ids(metadata: TableMetadata) -> dict[str, int]:
     current = metadata.current_snapshot_id
     return {
-        "snapshotId": _NO_SNAPSHOT if current is None else current,
+        _SNAPSHOT: _NO_SNAPSHOT if current is None else current,
         "schemaId": metadata.schema.schema_id,
         "specId": metadata.default_spec_id,
         "sortOrderId": metadata.default_sort_order_id,
@@ -55,9 +56,9 @@ def kept(metadata: TableMetadata) -> TableMetadata:
 
 def check_agree(name: str, content: Mapping[str, Any], metadata: TableMetadata) -> None:
     """Raise UnsupportedError if Nessie has another snapshot, schema, partition spec or sort order as the current one than the
-    metadata file: Iceberg Java uses Nessie's ids, so it would read other rows."""
+    metadata file: Iceberg Java uses Nessie's ids, so it would read other rows. If Nessie has no snapshot (-1), Java uses the file's."""
     for key, value in _ids(metadata).items():
-        if content.get(key, value) != value:
+        if content.get(key, value) not in (value, _NO_SNAPSHOT if key == _SNAPSHOT else value):
             raise UnsupportedError(
                 f"not supported: table {name}, because Nessie has {key} {content[key]} for it, and its metadata file has {value}"
             )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import errno
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -33,6 +34,8 @@ _REMOTE = re.compile(r'RPCError\("([^"]*)", "(.*)"\)', re.DOTALL)
 _LOGIN = ("kerberos-principal", "kerberos-keytab", "kerberos-cache")
 _FOR_NOW = frozenset({"SafeModeException", "StandbyException", "RetriableException", "ObserverRetryOnActiveException"})
 _NO_ACCESS = frozenset({"AccessControlException", "AuthorizationException"})
+_BELOW_A_FILE = "(is not a directory)"
+"""How a refusal ends where a part of the path is a file: the name node gives it as one of missing rights."""
 _SECURITY = ("SASLError", "GSSAPIError", "NoSASLMechanism", "AuthenticationException", "InvalidToken")
 
 
@@ -81,6 +84,8 @@ class Cluster:
             wait = min(wait * 2, _LONGEST_WAIT_S)
 
     def _once(self, call: Callable[[Client], T], location: str) -> T:
+        if sys.is_finalizing():
+            raise TerminalError(f"{location}: Python ends, and HDFS is not asked any more: a thread would never start")
         client = self._made()
         answer: list[T] = []
         failure: list[BaseException] = []
@@ -113,7 +118,7 @@ class Cluster:
         with self._lock:
             if self._client is None:
                 try:
-                    self._client = Client(self._url, self._settings.of_client(), **self._login)
+                    self._client = Client(self._url, self._settings.of_client(), self._settings.conf_dir, **self._login)
                 except (RuntimeError, ValueError, OSError) as e:
                     raise OptionError(
                         f"{self._url}: the client of HDFS refuses the address or the settings ({_line(str(e))}): correct them in "
@@ -136,6 +141,8 @@ def error_of(error: Exception, location: str) -> Exception:
         return FileExistsError(errno.EEXIST, "file exists", location)
     text = str(error)
     kind, said = _remote(error)
+    if kind == "AccessControlException" and said.endswith(_BELOW_A_FILE):
+        return FileNotFoundError(errno.ENOENT, "no such file", location)
     if kind in _NO_ACCESS or isinstance(error, PermissionError):
         return TerminalError(f"{location}: HDFS refuses access ({said}): give the user of this process the right that is missing")
     if any(word in text for word in _SECURITY):
@@ -147,7 +154,7 @@ def error_of(error: Exception, location: str) -> Exception:
         return UnsupportedError(f"not supported: location {location} in HDFS, because it has no such names ({said})")
     if kind == "ParentNotDirectoryException":
         return NotADirectoryError(errno.ENOTDIR, "a part of the path is a file", location)
-    if kind.endswith("PathComponentTooLongException"):
+    if kind.endswith("PathComponentTooLongException") or "Pathname too long" in said:
         return OSError(errno.ENAMETOOLONG, "file name too long", location)
     if kind in ("PathIsNotEmptyDirectoryException", "PathIsDirectoryException") or isinstance(error, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder", location)

@@ -18,12 +18,13 @@ from hdfs_native import Client, FileStatus
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.hadoop_settings import HadoopSettings
-from iceberg_ops.io.hdfs.cluster import Cluster
+from iceberg_ops.io.hdfs.cluster import Cluster, error_of
 from iceberg_ops.io.hdfs.hdfs_input import HdfsInput, whole_file
 from iceberg_ops.io.hdfs.hdfs_output import HdfsOutput, file_exists
 from iceberg_ops.io.hdfs.places import place_of
 
 _PAGE = 1_000
+_LISTINGS = 3
 _DELETED_AT_ONCE = 16
 
 
@@ -73,6 +74,8 @@ class HdfsFileIO:
         cluster, path = self._place(location)
         try:
             cluster.do(lambda client: client.delete(path), location)
+        except FileNotFoundError:
+            return
         except CatalogUnavailableError:
             if self._state(location) is not None:
                 raise
@@ -118,7 +121,10 @@ class HdfsFileIO:
         """See ``KeepsFolders``."""
         cluster, path = self._place(location)
         rights = 0o777 & ~self._settings.umask()
-        cluster.ask(lambda client: client.mkdirs(path, permission=rights, create_parent=True), location)
+        try:
+            cluster.ask(lambda client: client.mkdirs(path, permission=rights, create_parent=True), location)
+        except FileNotFoundError:
+            raise NotADirectoryError(errno.ENOTDIR, "a part of the path is a file", location) from None
         return True
 
     def remove_empty_folders(self, location: str) -> None:
@@ -137,16 +143,19 @@ class HdfsFileIO:
         return None
 
     def _listed(self, cluster: Cluster, path: str, location: str) -> list[FileStatus]:
-        """The content directly in the folder; nothing if it is not a folder."""
-        found: list[FileStatus] = []
-        try:
-            pages, page = cluster.ask(lambda client: _begun(client, path), location)
-            while page:
-                found += page
-                page = cluster.do(lambda _: list(islice(pages, _PAGE)), location)
-        except FileNotFoundError:
-            return found
-        return [] if len(found) == 1 and found[0].path.rstrip("/") == path.rstrip("/") else found
+        """The content directly in the folder; nothing if it is not a folder. After an error the client's listing ends as if it were
+        complete, so the folder is listed again from the start."""
+        for attempt in range(_LISTINGS):
+            try:
+                found = _every_page(cluster, path, location)
+            except FileNotFoundError:
+                return []
+            except CatalogUnavailableError:
+                if attempt + 1 == _LISTINGS:
+                    raise
+            else:
+                return [] if len(found) == 1 and found[0].path.rstrip("/") == path.rstrip("/") else found
+        raise AssertionError
 
     def _state(self, location: str) -> FileStatus | None:
         cluster, path = self._place(location)
@@ -170,7 +179,25 @@ class HdfsFileIO:
         return found, place.path
 
 
+def _every_page(cluster: Cluster, path: str, location: str) -> list[FileStatus]:
+    """Raises FileNotFoundError."""
+    pages, page = cluster.ask(lambda client: _begun(client, path), location)
+    found = page
+    while len(page) == _PAGE:
+        page = cluster.do(lambda _: _next_page(pages, location), location)
+        found += page
+    return found
+
+
 def _begun(client: Client, path: str) -> tuple[Iterator[FileStatus], list[FileStatus]]:
     """A listing, and its first page."""
     pages = client.list_status(path)
     return pages, list(islice(pages, _PAGE))
+
+
+def _next_page(pages: Iterator[FileStatus], location: str) -> list[FileStatus]:
+    """An error is the package's own at once: a refusal for now would be asked for once more, of a listing that has ended."""
+    try:
+        return list(islice(pages, _PAGE))
+    except Exception as e:
+        raise error_of(e, location) from e

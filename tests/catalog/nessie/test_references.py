@@ -170,7 +170,7 @@ def test_namespaces_need_not_be_created_and_may_have_any_name(
         catalog.create_namespace((*odd, "t.1", "below"))
     with pytest.raises(NoSuchNamespaceError):
         catalog.list_tables((*odd, "t.1"))
-    for wrong in (("a@b",), ("a#b",), ("x" * 255, "y" * 255), tuple("abcdefghijklmnopqrstu")):
+    for wrong in (("a@b",), ("a#b",), ("x" * 255, "y" * 255), ("😀" * 63,) * 4, tuple("abcdefghijklmnopqrstu")):
         with pytest.raises(BadInputError):
             catalog.create_namespace(wrong)
         assert not catalog.table_exists((*wrong, "t")) or "@" in wrong[0]

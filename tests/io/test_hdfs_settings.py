@@ -1,0 +1,88 @@
+"""Which HDFS is meant: the settings of Hadoop, and a client that is not installed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iceberg_ops.errors import OptionError, RuntimeMissingError
+from iceberg_ops.io import resolving
+from iceberg_ops.io.load import load_file_io
+from tests.io.test_hdfs import Storage, _path
+from tests.servers.stores import Store
+
+
+@pytest.fixture(scope="module")
+def store(object_store: Callable[[str], Store]) -> Store:
+    return object_store("hdfs")
+
+
+@pytest.fixture
+def storage(store: Store) -> Storage:
+    return load_file_io(store.properties), f"{store.root}/{uuid.uuid4().hex}"
+
+
+def _settings(folder: Path, name: str, values: dict[str, str]) -> None:
+    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f'<?xml version="1.0"?><configuration>{properties}</configuration>')
+
+
+def test_name_services_and_mount_tables_are_those_of_hadoop_conf_dir(
+    storage: Storage, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io, prefix = storage
+    io.write(f"{prefix}/f", b"1")
+    address = store.root.removeprefix("hdfs://")
+    services = {
+        "dfs.ha.namenodes.lake": "gone,here",
+        "dfs.namenode.rpc-address.lake.gone": "127.0.0.1:1",
+        "dfs.namenode.rpc-address.lake.here": address,
+    }
+    mounts = {
+        "fs.defaultFS": "hdfs://lake",
+        "fs.viewfs.mounttable.all.link./mounted": f"hdfs://{address}{_path(prefix)}",
+        "fs.viewfs.mounttable.all.linkFallback": f"hdfs://{address}/",
+    }
+    _settings(tmp_path, "hdfs-site.xml", services)
+    _settings(tmp_path, "core-site.xml", mounts)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    here = load_file_io()
+    for spelled in (f"hdfs://lake{_path(prefix)}/f", f"hdfs:{_path(prefix)}/f", "viewfs://all/mounted/f"):
+        assert here.read(spelled) == b"1"
+    monkeypatch.delenv("HADOOP_CONF_DIR")
+    assert load_file_io({"hdfs.conf-dir": str(tmp_path)}).read(f"hdfs://lake{_path(prefix)}/f") == b"1"
+
+
+def test_another_folder_of_settings_takes_the_place_of_hadoop_conf_dir(
+    storage: Storage, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client reads HADOOP_CONF_DIR by itself, and what it has there would be mixed with the other."""
+    io, prefix = storage
+    io.write(f"{prefix}/f", b"1")
+    elsewhere = {"fs.viewfs.mounttable.all.link./there": "hdfs://127.0.0.1:1/", "hadoop.security.authentication": "kerberos"}
+    _settings(tmp_path / "environment", "core-site.xml", elsewhere)
+    _settings(tmp_path / "given", "core-site.xml", {"fs.viewfs.mounttable.all.linkFallback": f"{store.root}{_path(prefix)}"})
+    io.write(f"{prefix}/there/f", b"2")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "environment"))
+    here = load_file_io({"hdfs.conf-dir": str(tmp_path / "given")})
+    assert (here.read("viewfs://all/f"), here.read("viewfs://all/there/f")) == (b"1", b"2")
+
+
+def test_settings_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text("<configuration>")
+    with pytest.raises(OptionError, match=r"Hadoop's settings .*core-site\.xml: cannot be read"):
+        load_file_io({"io-impl": "hdfs", "hdfs.conf-dir": str(tmp_path)})
+    with pytest.raises(OptionError, match=r"hdfs\.answer-timeout-s 'soon': must be a whole number"):
+        load_file_io({"hdfs.answer-timeout-s": "soon"}).read("hdfs://127.0.0.1:1/f")
+    with pytest.raises(OptionError, match="the client of HDFS refuses the address or the settings"):
+        load_file_io({"hadoop.fs.viewfs.mounttable.all.link./a": "hdfs://127.0.0.1:1/"}).read("viewfs://all/a")
+
+
+def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(RuntimeMissingError, match=r"pip install 'iceberg-ops\[hdfs\]'"):
+        load_file_io().read("hdfs://host/key")
