@@ -9,7 +9,9 @@ from typing import Any
 from tests.two_processes import OF_SERVERS, SECONDS, SERVERS, Shares, longest_first, share
 
 TESTS = Path(__file__).parent
-OF_A_SERVER = re.compile(r"[( \"](glue_endpoint|hive_metastore|nessie_server|object_store|postgresql_server|rest_server)(: |\"\))")
+OF_A_SERVER = re.compile(
+    r"[( \"](glue_endpoint|hive_metastore|hive_on_postgresql|nessie_server|object_store|postgresql_server|rest_server)(: |\"\))"
+)
 """A parameter that is a fixture of ``tests/conftest.py`` and starts a server, or a call that asks for one by its name."""
 
 
