@@ -26,7 +26,7 @@ class Item:
 
 
 def test_shares_come_by_what_they_take_and_stay_whole() -> None:
-    java = [Item("tests/interop/test_a.py::test_it", "java"), Item("tests/io/test_hdfs.py::test_it")]
+    java = [Item("tests/interop/test_a.py::test_it", "java"), Item("tests/io/test_hdfs.py::test_it", "slow")]
     plain, slow, spark = Item("tests/a.py::test_it"), Item("tests/b.py::test_it", "slow"), Item("tests/c.py::test_it", "spark")
     last = Item("tests/a.py::test_again")
     items: Any = [plain, java[0], slow, spark, java[1], last]

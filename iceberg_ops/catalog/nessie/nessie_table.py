@@ -56,7 +56,8 @@ def kept(metadata: TableMetadata) -> TableMetadata:
 
 def check_agree(name: str, content: Mapping[str, Any], metadata: TableMetadata) -> None:
     """Raise UnsupportedError if Nessie has another snapshot, schema, partition spec or sort order as the current one than the
-    metadata file: Iceberg Java uses Nessie's ids, so it would read other rows. If Nessie has no snapshot (-1), Java uses the file's."""
+    metadata file: Iceberg Java uses Nessie's ids, so it would read other rows. If Nessie has no snapshot (-1), Java uses the
+    file's."""
     for key, value in _ids(metadata).items():
         if content.get(key, value) not in (value, _NO_SNAPSHOT if key == _SNAPSHOT else value):
             raise UnsupportedError(
