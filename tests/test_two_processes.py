@@ -9,7 +9,9 @@ from typing import Any
 from tests.two_processes import OF_SERVERS, SECONDS, SERVERS, Shares, longest_first, share
 
 TESTS = Path(__file__).parent
-OF_A_SERVER = re.compile(r"[( \"](glue_endpoint|hive_metastore|nessie_server|object_store|postgresql_server|rest_server)(: |\"\))")
+OF_A_SERVER = re.compile(
+    r"[( \"](glue_endpoint|hive_metastore|hive_on_postgresql|nessie_server|object_store|postgresql_server|rest_server)(: |\"\))"
+)
 """A parameter that is a fixture of ``tests/conftest.py`` and starts a server, or a call that asks for one by its name."""
 
 
@@ -24,7 +26,7 @@ class Item:
 
 
 def test_shares_come_by_what_they_take_and_stay_whole() -> None:
-    java = [Item("tests/interop/test_a.py::test_it", "java"), Item("tests/io/test_hdfs.py::test_it")]
+    java = [Item("tests/interop/test_a.py::test_it", "java"), Item("tests/io/test_hdfs.py::test_it", "slow")]
     plain, slow, spark = Item("tests/a.py::test_it"), Item("tests/b.py::test_it", "slow"), Item("tests/c.py::test_it", "spark")
     last = Item("tests/a.py::test_again")
     items: Any = [plain, java[0], slow, spark, java[1], last]
