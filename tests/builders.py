@@ -11,6 +11,8 @@ from typing import Any
 
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.memory import MemoryFileIO
@@ -66,6 +68,14 @@ def make_table(
         spec=BY_REGION if partitioned else UNPARTITIONED,
         properties={"format-version": str(version), **(properties or {})},
     )
+
+
+def append_file(catalog: Any, name: str) -> None:
+    """Append to table ``ns.t`` a data file of that name, which is there; its bytes are no rows."""
+    table = catalog.load_table(IDENTIFIER)
+    added = data_file(f"{table.location}/data/{name}.parquet")
+    catalog.io.write(added.file_path, b"rows")
+    commit(catalog, table, AppendFiles(added=(added,)), sleep=lambda _: None)
 
 
 def data_file(

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.loop.committer import commit
-from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.io.load import load_file_io
-from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.builders import IDENTIFIER, append_file, live_paths, make_table
 from tests.servers.stores import Store
 
 
 def _catalog(warehouse: str, **settings: str) -> FileSystemCatalog:
     properties = {f"hadoop.{key.replace('__', '-')}": value for key, value in settings.items()}
     return FileSystemCatalog("fs", load_file_io(properties), warehouse=warehouse, sleep=lambda _: None)
-
-
-def _append(catalog: Any, name: str) -> None:
-    table = catalog.load_table(IDENTIFIER)
-    added = data_file(f"{table.location}/data/{name}.parquet")
-    catalog.io.write(added.file_path, b"rows")
-    commit(catalog, table, AppendFiles(added=(added,)), sleep=lambda _: None)
 
 
 @pytest.fixture
@@ -39,7 +29,7 @@ def spelled(object_store: Callable[[str], Store]) -> tuple[str, str]:
     made = _catalog(root)
     made.create_namespace(("ns",))
     make_table(made)
-    _append(made, "a")
+    append_file(made, "a")
     return root, root.replace("127.0.0.1", "localhost")
 
 
@@ -49,7 +39,7 @@ def test_a_copy_in_another_cluster_is_read_but_neither_changed_nor_cleaned(spell
     table = catalog.load_table(IDENTIFIER)
     assert len(live_paths(table)) == 1
     with pytest.raises(UnsupportedError, match=r"changing table ns\.t, because it was copied: .*HADOOP_CONF_DIR"):
-        _append(catalog, "b")
+        append_file(catalog, "b")
     for action in ("expire_snapshots", "remove_orphan_files", "rewrite_data_files"):
         job = JobSpec(job=action, table="fs.ns.t", catalog=CatalogConfig(name="fs", type="filesystem"))
         with pytest.raises(UnsupportedError, match="because it was copied"):
@@ -65,7 +55,7 @@ def test_spellings_that_the_settings_show_to_be_one_are_one(spelled: tuple[str, 
     }
     path = spelled[0].split("/", 3)[3]
     for warehouse, more in ((spelled[1], {}), (f"hdfs://lake/{path}", {}), (f"hdfs:/{path}", {"fs.defaultFS": "hdfs://lake"})):
-        _append(_catalog(warehouse, **services, **more), uuid.uuid4().hex)
+        append_file(_catalog(warehouse, **services, **more), uuid.uuid4().hex)
     assert len(live_paths(_catalog(spelled[0]).load_table(IDENTIFIER))) == 4
 
 
@@ -99,7 +89,7 @@ def test_a_table_below_a_mount_point_in_the_warehouse_is_dropped_by_its_name(obj
     catalog = FileSystemCatalog("fs", io, warehouse="viewfs://all/wh", sleep=lambda _: None)
     io.write(f"{root}/elsewhere/more", b"")  # the client does not list mount points, so an empty one is no namespace
     make_table(catalog)
-    _append(catalog, "a")
+    append_file(catalog, "a")
     assert catalog.io.exists(f"{root}/elsewhere/t/data/a.parquet")
     catalog.drop_table(IDENTIFIER, purge=True)
     assert [info.location for info in io.list_prefix(f"{root}/elsewhere")] == [f"{root}/elsewhere/more"]

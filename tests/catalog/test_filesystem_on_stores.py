@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.loop.committer import commit
-from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import NoSuchTableError, UnsupportedError
 from iceberg_ops.io.load import load_file_io
-from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.builders import IDENTIFIER, append_file, live_paths, make_table
 from tests.servers.process import LOOPBACK
 from tests.servers.proxy import Answer, ChangedAnswer, FaultProxy, LostAnswer, Request
 from tests.servers.stores import STORES, Store
@@ -23,13 +21,6 @@ from tests.servers.stores import STORES, Store
 
 def _catalog(properties: Mapping[str, str], warehouse: str) -> Any:
     return FileSystemCatalog("fs", load_file_io(properties), warehouse=warehouse, sleep=lambda _: None)
-
-
-def _append(catalog: Any, name: str) -> None:
-    table = catalog.load_table(IDENTIFIER)
-    added = data_file(f"{table.location}/data/{name}.parquet")
-    catalog.io.write(added.file_path, b"rows")
-    commit(catalog, table, AppendFiles(added=(added,)), sleep=lambda _: None)
 
 
 @pytest.fixture
@@ -49,7 +40,7 @@ def test_of_writers_that_meet_none_loses_a_commit(name: str, object_store: Calla
     def work(writer: int) -> None:
         catalog = _catalog(store.properties, warehouse)
         for number in range(3):
-            _append(catalog, f"{writer}-{number}")
+            append_file(catalog, f"{writer}-{number}")
 
     with ThreadPoolExecutor(4) as threads:
         for done in [threads.submit(work, writer) for writer in range(4)]:
@@ -67,7 +58,7 @@ def test_a_commit_whose_answer_is_lost_is_one_commit(warehouse: tuple[Store, str
         catalog.create_namespace(("ns",))
         make_table(catalog)
         proxy.spoil(fault, method="PUT", path=".metadata.json")
-        _append(catalog, "a")
+        append_file(catalog, "a")
         assert any(request.status in (None, 502) for request in proxy.requests)
     assert len(_catalog(store.properties, root).load_table(IDENTIFIER).metadata.snapshots) == 1
 
@@ -85,7 +76,7 @@ def test_a_store_that_passes_over_conditions_is_refused_at_the_first_commit(obje
     with FaultProxy((LOOPBACK, store.port), ask_as=_heedless) as proxy:
         catalog = _catalog(store.behind(proxy.endpoint).properties, root)
         with pytest.raises(UnsupportedError, match="overwrites an object that must not exist"):
-            _append(catalog, "a")
+            append_file(catalog, "a")
         with pytest.raises(UnsupportedError, match="overwrites an object that must not exist"):
             make_table(catalog, identifier=("ns", "u"))
     assert whole.load_table(IDENTIFIER).metadata.snapshots == ()
