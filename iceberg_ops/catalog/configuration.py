@@ -72,7 +72,8 @@ def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> Cata
         if config.name == name:
             for key in unread(config.type, config.properties):
                 _tell(f"catalog {name}: property {key} has no effect here")
-            if problem := relative_warehouse(config.type, config.properties):
+            is_elsewhere = found.files[0].parent.resolve() != Path.cwd()
+            if is_elsewhere and (problem := relative_warehouse(config.type, config.properties)):
                 _tell(f"catalog {name}: {problem}")
             return config
     for other in found.foreign:

@@ -74,7 +74,7 @@ _WITH_HEADERS = ("nessie", "rest")
 _REFUSED = frozenset(
     {
         *("client.credentials-provider", "s3.acl", "s3.write.storage-class", "gcs.encryption-key", "gcs.decryption-key"),
-        *("gcs.user-project", "adls.token-credential-provider"),
+        *("gcs.user-project", "adls.token-credential-provider", "adls.account-host", "adls.blob-storage-authority"),
     }
 )
 _REFUSED_PREFIXES = (
@@ -98,16 +98,21 @@ _OF_OTHERS = frozenset(
         *("gcs.channel.read.chunk-size-bytes", "gcs.channel.write.chunk-size-bytes", "gcs.oauth2.refresh-credentials-enabled"),
         *("gcs.oauth2.refresh-credentials-endpoint", "adls.sas-token-expires-at-ms", "adls.read.block-size-bytes"),
         *("adls.write.block-size-bytes", "adls.refresh-credentials-enabled", "adls.refresh-credentials-endpoint"),
-        *("adls.blob-storage-authority", "adls.dfs-storage-authority", "adls.blob-storage-scheme", "adls.dfs-storage-scheme"),
+        *("adls.dfs-storage-authority", "adls.blob-storage-scheme", "adls.dfs-storage-scheme"),
         *("adls.credential", "glue.account-id", "glue.lakeformation-enabled", "glue.skip-name-validation", "glue.max-retries"),
         *("glue.retry-mode", "hive.hive2-compatible", "hive.kerberos-service-name", "hive.metastore.uris", "nessie.tracing"),
         *("nessie.enable-api-compatibility-check", "nessie.is-nessie-catalog", "rest-metrics-reporting-enabled"),
         *("rest-scan-planning-enabled", "rest.client.max-connections", "rest.client.connections-per-route"),
         *("rest.client.proxy.hostname", "rest.client.proxy.port", "rest.client.proxy.username", "rest.client.proxy.password"),
+        *("rest.client.max-retries", "rest.client.user-agent", "rest.client.tls.configurer-impl", "kms.endpoint", "oss.endpoint"),
+        *("rest-scan-planning.poll-timeout-ms", "s3.chunked-encoding-enabled", "client.factory-impl", "engine.hive.enabled"),
+        *("adls.anon", "hdfs.host", "hdfs.port", "hdfs.user", "hdfs.kerberos_ticket", "hf.endpoint", "rest.sigv4.max-retries"),
+        *("iceberg.engine.hive.enabled", "client.access-key-secret", "client.security-token"),
         *("token-expires-in-ms", "token-refresh-enabled", "token-exchange-enabled", "type", "catalog-impl", "py-io-impl", "user"),
     }
 )
 """Properties of Iceberg Java and pyiceberg that have no effect here, and resemble one that has."""
+_OF_OTHERS_PREFIXES = ("adls.sas-token-expires-at-ms.",)
 _OURS = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "glue.", "rest.", "rest-", "nessie.", "authentication.", "transport.")
 _LIKENESS, _LIKENESS_OF_OURS = 0.8, 0.6
 
@@ -134,7 +139,7 @@ def check_names(where: str, kind: str, names: Iterable[str], more: Iterable[str]
     ``more``: further names that may stand in the same place."""
     known = [*_OF_TYPE.get(kind, ()), *_EVERYWHERE, *more]
     for name in unread(kind, names):
-        if name in known or name in _OF_OTHERS or any(name in of_type for of_type in _OF_TYPE.values()):
+        if name in known or _is_of_others(name):
             continue
         if near := near_names(name, known, likeness=_LIKENESS_OF_OURS if name.startswith(_OURS) else _LIKENESS):
             raise OptionError(
@@ -150,6 +155,11 @@ def relative_warehouse(kind: str, properties: Mapping[str, str]) -> str | None:
     if kind == "rest" or warehouse.startswith("/") or ":" in warehouse:
         return None
     return f"warehouse {warehouse!r} is relative to the working folder, which may differ between processes: write an absolute path"
+
+
+def _is_of_others(name: str) -> bool:
+    """Whether another engine, or a catalog of another type, has the property."""
+    return name in _OF_OTHERS or name.startswith(_OF_OTHERS_PREFIXES) or any(name in of_type for of_type in _OF_TYPE.values())
 
 
 def _is_known_everywhere(name: str) -> bool:

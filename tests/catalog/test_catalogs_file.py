@@ -68,6 +68,16 @@ def test_a_relative_warehouse_is_warned_of(warehouse: str, tmp_path: Path, caplo
     assert f"warehouse '{warehouse}' is relative to the working folder" in caplog.text
 
 
+def test_a_relative_warehouse_of_a_file_in_the_working_folder_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("catalogs.yml").write_text("catalogs:\n- {name: lake, type: filesystem, properties: {warehouse: wh}}\n")
+    find_catalog("lake", {})
+    find_catalog("lake", {CATALOGS_VARIABLE: str(tmp_path / "catalogs.yml")})
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize(
     ("kind", "warehouse"), [("filesystem", "/wh"), ("filesystem", "file:/wh"), ("sql", "s3://b"), ("rest", "prod")]
 )

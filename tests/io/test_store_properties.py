@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.config.catalog_properties import unread
 from iceberg_ops.errors import IcebergOpsError, OptionError, RuntimeMissingError, TerminalError, UnsupportedError
 from iceberg_ops.io import resolving
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.stores import azure, gcs, s3
 from iceberg_ops.io.stores.azure import azure_store
 from iceberg_ops.io.stores.gcs import gcs_store
 from iceberg_ops.io.stores.s3 import s3_store
@@ -97,6 +99,12 @@ def test_what_is_not_understood_is_refused_by_name(given: Mapping[str, str], err
     assert "secret-of-test" not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", sorted({**s3._REFUSED, **gcs._REFUSED, **azure._REFUSED}))
+def test_what_a_store_refuses_is_not_said_to_have_no_effect(name: str) -> None:
+    """And is not left out where another program's catalog is taken over: then it would not be refused."""
+    assert unread("filesystem", [f"{name}x" if name.endswith(".") else name]) == []
+
+
 def test_google_and_azure_by_the_names_of_java_and_pyiceberg() -> None:
     google = _config(gcs_store("b", {"gcs.oauth2.token": "t", "gcs.service.host": "http://host:1/", "gcs.project-id": "p"}))
     assert (google["bearer_token"], google["base_url"]) == ("t", "http://host:1")
@@ -128,6 +136,9 @@ def test_google_and_azure_by_the_names_of_java_and_pyiceberg() -> None:
         assert "geheim" not in str(wrong.value)
     other = {"adls.connection-string": "BlobEndpoint=https://blobs.example.com;SharedAccessSignature=sig=1"}
     assert _config(azure_store(full, other))["endpoint"] == "https://blobs.example.com", "whose it is, is not known"
+    for name in ("adls.account-host", "adls.blob-storage-authority"):
+        with pytest.raises(UnsupportedError, match=f"property {name}, because the address is the location's"):
+            azure_store(full, {name: "acc.blob.local"})
     lent = {"adls.sas-token": "sig=1", "adls.refresh-credentials-endpoint": "v1/credentials"}
     assert _config(azure_store(full, lent))["sas_key"] == "sig=1", "what a catalog lends comes with it"
 

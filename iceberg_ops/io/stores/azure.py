@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
 _SAS = ("adls.sas-token",)
+_ADDRESS = "the address is the location's: name another one as adls.endpoint"
 _REFUSED = {
+    "adls.account-host": _ADDRESS,
+    "adls.blob-storage-authority": _ADDRESS,
     "adls.token-credential-provider": "classes of Java give no credentials here: set a key, a token, or the environment",
 }
 _NAMES = {
