@@ -11,7 +11,7 @@ Information that is equal for all such files (except schema-wide notes) is compu
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,9 @@ from iceberg_ops.io.file_io import FileIO
 
 DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
 _INDEX_BYTES, _PAGE_BYTES = 3, 512
+_HELD_BYTES = 64 << 20
+"""Of a file in a store, Arrow joins the requests of all row groups that are read in one pass, and holds their bytes until its end.
+So a pass has row groups of at most this many bytes, or one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,24 @@ class ParquetDataFile:
         if groups:
             self._keep_in_dictionaries(metadata, leaves, groups)
         for run in runs(groups):
-            yield from self._run(run, leaves, self._rows_at_once(run, leaves, batch_rows))
+            for part in self._passes(run, leaves):
+                yield from self._run(part, leaves, self._rows_at_once(part, leaves, batch_rows))
+
+    def _passes(self, groups: Sequence[int], leaves: set[int]) -> Iterator[list[int]]:
+        """The row groups of each pass."""
+        if not isinstance(self._source, pa.PythonFile):
+            yield list(groups)
+            return
+        part, held = list[int](), 0
+        for group in groups:
+            found = self._file.metadata.row_group(group)
+            size = sum(found.column(leaf).total_compressed_size for leaf in leaves)
+            if part and held + size > _HELD_BYTES:
+                yield part
+                part, held = [], 0
+            part.append(group)
+            held += size
+        yield part
 
     def _rows_at_once(self, groups: Sequence[int], leaves: set[int], batch_rows: int) -> int:
         """At most ``batch_rows``, fewer if rows are wide."""
