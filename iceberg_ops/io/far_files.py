@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Generic, TypeVar
 
 from iceberg_ops.io.file_io import FarFiles, FileIO, is_far
+from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.wrapped import WrappedFileIO
 
 T = TypeVar("T")
@@ -106,7 +107,9 @@ class _Window(Generic[T]):
             return location in self._sizes
 
     def take(self, location: str, *, keep: bool) -> T:
-        """The result of the file's request; raises its error. ``keep``: the result can be taken again."""
+        """The result of the file's request; raises its error, and UnsupportedError in a forked process, which does not have the
+        threads. ``keep``: the result can be taken again."""
+        OBJECT_STORES.check()
         with self._lock:
             found = self._ask(location)
             for passed in [x for x in self._asked if self._order[x] + AT_ONCE < self._order[location]]:
@@ -166,6 +169,7 @@ class _WritesBehind(WrappedFileIO):
         self._under_way: deque[tuple[int, Future[None]]] = deque()
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        OBJECT_STORES.check()
         self.wait(WAITING_BYTES)
         self._under_way.append((len(data), self._threads.submit(self._inner.write, location, data, overwrite=overwrite)))
 

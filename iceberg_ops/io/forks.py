@@ -23,13 +23,18 @@ class ForkGuard:
         os.register_at_fork(after_in_child=self._forked)
 
     def use(self) -> None:
-        """To be called before the client is. Raises UnsupportedError in a forked process."""
+        """To be called before a client is. Raises UnsupportedError in a forked process."""
+        self.check()
+        self._is_used = True
+
+    def check(self) -> None:
+        """To be called before something is used that a client, or threads that call it, have made: an open file, a listing. Raises
+        UnsupportedError in a forked process."""
         if self.is_forked:
             raise UnsupportedError(
                 f"not supported: {self._what} in a process that was forked from one that has used them, because the client's "
                 "threads do not exist there: start new processes (multiprocessing's spawn), or fork before the first use"
             )
-        self._is_used = True
 
     def _forked(self) -> None:
         self.is_forked = self.is_forked or self._is_used

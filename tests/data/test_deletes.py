@@ -131,7 +131,14 @@ def test_a_deletion_vector_replaces_position_deletes() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"record_count": 5}, {"content_offset": 3}, {"content_size_in_bytes": 9_999}, {"content_offset": None}]
+    "change",
+    [
+        {"record_count": 5},
+        {"content_offset": 3},
+        {"content_offset": -1},
+        {"content_size_in_bytes": 9_999},
+        {"content_offset": None},
+    ],
 )
 def test_a_deletion_vector_that_is_not_what_its_entry_says_is_corrupt(change: dict[str, Any]) -> None:
     io = new_io()

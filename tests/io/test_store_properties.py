@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,44 @@ def test_after_a_fork_the_client_refuses_and_does_not_hang(object_store: Callabl
     """)
     run = subprocess.run([sys.executable, "-c", program], check=False, timeout=60, capture_output=True, text=True)
     assert run.returncode == 7, run.stderr
+
+
+def test_after_a_fork_what_was_open_refuses_and_does_not_hang(object_store: Callable[[str], Store]) -> None:
+    store = object_store("versitygw")
+    prefix = f"{store.root}/{uuid.uuid4().hex}"
+    program = textwrap.dedent(f"""
+        import os
+        from iceberg_ops.errors import UnsupportedError
+        from iceberg_ops.io.far_files import bytes_ahead, writes_behind
+        from iceberg_ops.io.load import load_file_io
+        io, prefix = load_file_io({dict(store.properties)!r}), {prefix!r}
+        files = [f"{{prefix}}/{{n}}" for n in range(30)]
+        for file in files:
+            io.write(file, b"1")
+        io.write(f"{{prefix}}/large", b"1" * (2 << 20))
+        reader, small, large = io.open_input(f"{{prefix}}/large"), io.open_output(f"{{prefix}}/a"), io.open_output(f"{{prefix}}/b")
+        small.write(b"1")
+        large.write(b"1" * (9 << 20))
+        listing = io.list_prefix(prefix)
+        with bytes_ahead(io, files) as near, writes_behind(io, prefix) as behind:
+            near.read(files[0])
+            behind.write(f"{{prefix}}/c", b"1")
+            calls = [
+                lambda: reader.read(1), small.close, lambda: large.write(b"1" * (9 << 20)), large.close, lambda: next(listing),
+                lambda: near.read(files[1]), lambda: near.read(files[29]), lambda: behind.write(f"{{prefix}}/d", b"1"),
+            ]
+            if (child := os.fork()) == 0:
+                refused = 0
+                for call in calls:
+                    try:
+                        call()
+                    except UnsupportedError as e:
+                        refused += "forked" in str(e)
+                os._exit(refused)
+        raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """)
+    run = subprocess.run([sys.executable, "-c", program], check=False, timeout=60, capture_output=True, text=True)
+    assert run.returncode == 8, run.stderr
 
 
 def test_a_process_that_is_told_the_properties_reaches_the_same_files(object_store: Callable[[str], Store]) -> None:

@@ -20,6 +20,8 @@ def read_deletion_vector(io: FileIO, file: DataFile) -> np.ndarray:
     """The deleted positions, ascending (int64). Raises CorruptTableError if blob, range or cardinality are invalid (DV-10)."""
     if file.content_offset is None or file.content_size_in_bytes is None:
         raise CorruptTableError(f"deletion vector in {file.file_path}: content_offset or content_size_in_bytes is not recorded")
+    if file.content_offset < 0:
+        raise CorruptTableError(f"deletion vector in {file.file_path}: its content_offset is {file.content_offset}")
     with named_failures(file.file_path), io.open_input(file.file_path) as source:
         source.seek(file.content_offset)
         blob = source.read(file.content_size_in_bytes)

@@ -15,6 +15,7 @@ from obstore.exceptions import GenericError
 from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.stores.answers import is_cut, named_errors, said
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def _without_marker(objects: Sequence[ObjectMeta], key: str) -> Iterator[ObjectM
 
 
 def _unless_cut(call: Callable[[], _T], location: str) -> _T:
+    OBJECT_STORES.check()  # the listing may have begun before a fork
     with named_errors(location):
         try:
             return call()

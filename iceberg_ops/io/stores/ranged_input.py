@@ -11,6 +11,7 @@ from obstore.exceptions import BaseError, GenericError, NotSupportedError, Preco
 from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError, TerminalError
+from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.stores.answers import named_errors
 from iceberg_ops.io.windowed_input import TAIL, WindowedInput
 
@@ -44,7 +45,9 @@ class Ending:
             return replace(start, tail=start.part(max(start.size - wanted, 0), start.size)) if start.size else start
 
     def part(self, start: int, end: int) -> bytes:
-        """The bytes from ``start`` to ``end`` of the same version. Raises TerminalError, CatalogUnavailableError."""
+        """The bytes from ``start`` to ``end`` of the same version. Raises TerminalError, CatalogUnavailableError, and
+        UnsupportedError in a forked process."""
+        OBJECT_STORES.check()
         with named_errors(self.location):
             try:
                 found = obstore.get(self.store, self.key, options={"range": (start, end), "if_match": self.version})

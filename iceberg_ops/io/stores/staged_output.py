@@ -44,6 +44,7 @@ class StagedOutput(OutputInParts):
         self._done = False
 
     def _make_file(self) -> None:
+        OBJECT_STORES.check()
         if self._upload is None:
             Creation(self._store).create(self._key, bytes(self._buffer), self._location)
             return
@@ -60,6 +61,7 @@ class StagedOutput(OutputInParts):
 
     def _send(self) -> None:
         """Pass the buffered bytes to the client, which uploads them in the background."""
+        OBJECT_STORES.check()
         if self._upload is None:
             self._check_free()
         data, self._buffer = self._buffer, bytearray()
