@@ -209,8 +209,11 @@ def test_a_file_that_is_written_again_while_it_is_read_is_an_error(world: World)
 # large files
 
 
-def test_an_upload_that_fails_is_an_error_and_leaves_nothing(world: World) -> None:
-    world.proxy.spoil(BUSY, method="PUT", path="partNumber=2", times=None)
+@pytest.mark.parametrize("fails", [("PUT", "partNumber=2"), ("PUT", "partNumber=4"), ("POST", "uploadId=")])
+def test_an_upload_that_fails_is_an_error_and_leaves_nothing(
+    world: World, fails: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    world.proxy.spoil(BUSY, method=fails[0], path=fails[1], times=None)
 
     def write() -> None:
         with world.io.open_output(f"{world.prefix}/large") as output:
@@ -221,6 +224,7 @@ def test_an_upload_that_fails_is_an_error_and_leaves_nothing(world: World) -> No
         write()
     assert not world.other.exists(f"{world.prefix}/large")
     assert any(request.method == "DELETE" and "uploadId" in request.path for request in world.proxy.requests)
+    assert "may be left" not in caplog.text
 
 
 def test_an_upload_whose_last_answer_is_lost_is_known_to_be_done(world: World) -> None:

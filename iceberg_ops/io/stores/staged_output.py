@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 PART = 8 << 20
 """Bytes of a part, and of what is kept in memory before there are parts: many files may be open. A store takes 10,000 parts."""
 _PARTS_AT_ONCE = 4
+_ENDED = "already closed"
+"""The client's word for an upload that it could not complete: it has aborted that one itself."""
 
 
 class StagedOutput(OutputInParts):
@@ -100,4 +102,5 @@ def _abort(upload: WritableFile) -> None:
     try:
         upload.__exit__(RuntimeError, RuntimeError(), None)
     except Exception as e:  # noqa: BLE001 - nothing depends on it
-        log.warning("an unfinished upload may be left in the store: %s", said(str(e)))
+        if _ENDED not in str(e):
+            log.warning("an unfinished upload may be left in the store: %s", said(str(e)))
