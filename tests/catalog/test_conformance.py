@@ -117,7 +117,7 @@ def glue(endpoint: str, folder: Path) -> Any:
 
 
 def nessie(server: NessieServer, folder: Path) -> Any:
-    """A branch of its own."""
+    """Its own branch."""
     client = Nessie("nessie", {"uri": server.uri, "ref": server.new_branch()}, sleep=lambda _: None)
     catalog = NessieCatalog("nessie", client, LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
     catalog.create_namespace(("ns",))
