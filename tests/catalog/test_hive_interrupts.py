@@ -155,7 +155,7 @@ def test_where_the_question_for_expected_parameters_fails_nothing_was_committed(
 ) -> None:
     table = make_table(lock_free)
     watched(lock_free).spoilt[call] = fails(error, happens=call == "create_table")
-    with pytest.raises(CatalogUnavailableError, match=r"cannot be told, because no view could be made .*no right"):
+    with pytest.raises(CatalogUnavailableError, match=r"cannot check whether .*, because no view could be created .*no right"):
         lock_free.commit_table(table, [], CHANGE)
     watched(lock_free).spoilt.clear()
     assert names(lock_free) == ["t"], "the view is gone"

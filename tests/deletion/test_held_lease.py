@@ -118,7 +118,9 @@ def test_a_lost_lease_is_taken_again_and_the_files_are_looked_at(lost: Callable[
     assert active_leases(table) == []
     lease.check_files([there])
     assert [found.instance for found in active_leases(table)] == ["op"]
-    with pytest.raises(ValidationError, match=r"lease of run append expired before its commit, .*op-2.parquet.*nothing was committed") as refused:
+    with pytest.raises(
+        ValidationError, match=r"lease of run append expired before its commit, .*op-2.parquet.*nothing was committed"
+    ) as refused:
         lease.check_files([there, gone])
     assert refused.value.file_paths == (gone,)
     lease.end(give_back=True)
