@@ -32,7 +32,7 @@ IDENTIFIER = ("ns", "t")
 
 
 def make_catalog(name: str = "test", **options: Any) -> MemoryCatalog:
-    """A memory catalog of its own, with storage of its own and namespace ``ns``."""
+    """A new memory catalog with its own storage and namespace ``ns``."""
     catalog = MemoryCatalog(name, MemoryFileIO(f"{name}-{id(object())}-{next(_COUNTER)}"), sleep=lambda _: None, **options)
     catalog.create_namespace(("ns",))
     return catalog

@@ -91,7 +91,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgreSQL]:
-    """The PostgreSQL server of this process, with a database for whoever asks for one."""
+    """The PostgreSQL server of this process, with a database for each caller."""
     from tests.servers.postgresql import PostgreSQL
 
     server = PostgreSQL()
@@ -130,8 +130,8 @@ def hive_on_postgresql(tmp_path_factory: pytest.TempPathFactory, postgresql_serv
 
 @pytest.fixture(scope="session")
 def nessie_server(tmp_path_factory: pytest.TempPathFactory, object_store: Callable[[str], Store]) -> Iterator[NessieServer]:
-    """The Nessie of this process, in memory; a test takes a branch of its own in it (``new_branch``). Its Iceberg REST endpoint has
-    a warehouse on versitygw."""
+    """The Nessie of this process, in memory; each test uses its own branch (``new_branch``). Its Iceberg REST endpoint has a
+    warehouse on versitygw."""
     from tests.servers.nessie.server import NessieServer
 
     server = NessieServer(tmp_path_factory.mktemp("nessie"), s3=object_store("versitygw"))
@@ -171,7 +171,7 @@ def session() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReferenceServer]:
-    """Iceberg's own REST adapter, the one of this process; a test takes a catalog of its own in it (``new_name``)."""
+    """Iceberg's own REST adapter, the one of this process; each test uses its own catalog (``new_name``)."""
     from tests.servers.rest.reference import ReferenceServer
 
     server = ReferenceServer(tmp_path_factory.mktemp("rest"))

@@ -50,7 +50,7 @@ ID_SCHEMA = pa.schema([pa.field("id", pa.int64(), False, {"PARQUET:field_id": "1
 
 @dataclass
 class Lake:
-    """One table in a catalog of its own."""
+    """One table in a separate catalog."""
 
     catalog: Catalog
     identifier: tuple[str, ...] = IDENTIFIER

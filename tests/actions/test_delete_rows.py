@@ -120,7 +120,7 @@ def test_after_an_unknown_outcome_nothing_is_tried_again_or_deleted() -> None:
 
 
 class Forgetful:
-    """A catalog that always shows the table as it was, so that an outcome cannot be found out."""
+    """A catalog that always shows the same old state, so that an outcome cannot be determined."""
 
     def __init__(self, lake: Lake) -> None:
         self.table = lake.table

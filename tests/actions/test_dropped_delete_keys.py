@@ -75,7 +75,7 @@ def test_branches_and_tags_count(version: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_it_is_dropped_where_that_is_allowed(version: int, tmp_path: Path) -> None:
-    """By ``--allow-incompatible``, and by whoever stages the change as Iceberg Java does. Rows are read as before."""
+    """By ``--allow-incompatible``, and by a writer that stages the change as Iceberg Java does. Rows are read as before."""
     made = place(tmp_path, version)
     upsert(made)
     evolve(made, "DROP COLUMN d", allow=True)

@@ -63,7 +63,7 @@ def rows(place: RowsPlace) -> list[tuple[Any, ...]]:
 def test_a_packed_file_whose_name_does_not_say_so_is_told_as_packed(
     place: RowsPlace, name: str, pack: Any, by: str, options: dict[str, str]
 ) -> None:
-    """Its lines are no bad records that might be left out."""
+    """Its lines are not bad records that might be left out."""
     packed = pack(b"id,v\n1,a\n" if "csv" in name else b'{"id": 1}\n')
     with pytest.raises(DataError, match=rf"{name}.*: is packed by {by}, and files are unpacked by their names"):
         place.run("append", source=text(place, packed, name, **options))

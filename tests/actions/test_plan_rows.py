@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> RowsPlace:
 
 
 def planned(place: RowsPlace, job: str, **parts: Any) -> ActionReport:
-    """The report of a dry run, after which everything on disk is what it was."""
+    """The report of a dry run, after which everything on disk is unchanged."""
     before = {p: p.stat().st_mtime_ns for p in place.folder.rglob("*")}
     report = run_job(JobSpec(job=job, table="test.db.t", catalog=place.config, dry_run=True, **parts), catalog=place.catalog)
     assert {p: p.stat().st_mtime_ns for p in place.folder.rglob("*")} == before

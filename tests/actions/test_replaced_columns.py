@@ -140,7 +140,7 @@ def test_values_of_partitions_are_of_the_present_type(tmp_path: Path, former: Ic
 def test_a_branch_with_rows_of_former_columns_is_no_damaged_table(
     tmp_path: Path, former: IcebergType, now: IcebergType, spec: PartitionSpec
 ) -> None:
-    """Branches are read by the table's columns, and these rows cannot be: that is said, and nobody looks for lost files."""
+    """Branches are read by the table's columns, and these rows cannot be: the error says so, and does not report lost files."""
     place = place_of(tmp_path, 2, spec, former, now)
     start = place.table().metadata.refs["before"].snapshot_id
     commit(place.catalog, place.table(), SetRef(ref="audit", snapshot_id=start))

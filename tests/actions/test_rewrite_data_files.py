@@ -366,7 +366,7 @@ def test_partial_progress_makes_at_most_the_commits_it_may() -> None:
 
 
 def test_deletes_stay_where_an_earlier_part_was_rolled_back() -> None:
-    """A delete file of two data files was to go with the second; meanwhile the first is back."""
+    """A delete file of two data files was to be removed with the second; in the meantime the first is live again."""
     lake = make_lake(version=2)
     lake.append(numbered(0, 10), numbered(100, 10))
     one, two = lake.tasks()

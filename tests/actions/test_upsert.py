@@ -170,7 +170,7 @@ def test_a_required_column_must_be_in_the_source_also_where_rows_only_delete(pla
 
 @pytest.mark.parametrize("type_", [UNKNOWN, VARIANT, GeometryType(), DOUBLE])
 def test_a_column_without_one_stored_exact_value_is_no_key(place: RowsPlace, type_: IcebergType) -> None:
-    """A delete file would lack an unknown column, and nobody could read the table."""
+    """A delete file would lack an unknown column, and the table could not be read."""
     schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, "k", type_))
     place.create(schema, format__version="3")
     place.create(schema, name="from", format__version="3")

@@ -146,7 +146,7 @@ for region in "abc":
 print(lake.run("rewrite_data_files", runner=LocalRunner(workers=2, inline_bytes=0)).status)
 print(len(lake.rows()), "rows")
 """
-"""Without ``if __name__ == "__main__"``, which nobody asks of a program that starts no process itself."""
+"""Without ``if __name__ == "__main__"``, which is not required of a program that starts no process itself."""
 
 
 @pytest.mark.parametrize("how", ["script", "module", "standard input", "-c", "notebook"])

@@ -66,7 +66,7 @@ def a_job() -> JobSpec:
 
 
 def test_tries_whose_ids_differ_have_different_folders() -> None:
-    """Run ids are what people type; Airflow allows ``~.:+-`` in them by default, and any character where it is told to."""
+    """Run ids are typed by people; Airflow allows ``~.:+-`` in them by default, and any character if it is configured so."""
     folders = [JobFolder.of(identity(**{field: odd})).folder for field in ("dag_id", "run_id", "task_id") for odd in ODD_IDS]
     folders += [JobFolder.of(identity(map_index=i, try_number=n)).folder for i in (-1, 0, 1, 11) for n in (1, 2, 11)]
     assert len(set(folders)) == len(folders)

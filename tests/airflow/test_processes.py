@@ -73,7 +73,7 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def a_task(body: str, *arguments: str) -> subprocess.Popen[str]:
-    """A process that behaves like Airflow's task runner: on SIGTERM it calls on_kill, and goes on."""
+    """A process that behaves like Airflow's task runner: on SIGTERM it calls on_kill, and continues."""
     program = f"""
     import signal, sys, threading
     sys.path.insert(0, {str(PLUGINS)!r})
@@ -182,7 +182,7 @@ print("x" * 40_000)
 print("engine is done", flush=True)
 time.sleep(float(sys.argv[2]))
 """
-"""An engine that leaves a process in a session of its own, which holds the output open."""
+"""An engine that leaves a process in another session, which holds the output open."""
 
 
 @pytest.mark.parametrize("stopped", [False, True])

@@ -24,7 +24,7 @@ class Died(BaseException):
 
 
 class EveryStep(MemoryFileIO):
-    """Before its ``at``-th call (from 0) somebody else works; after it the process dies, if ``dies``."""
+    """Before its ``at``-th call (from 0) another process works; after it the process dies, if ``dies``."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -196,7 +196,7 @@ def test_a_lock_that_the_metastore_took_away_stops_the_commit(hive_metastore: Hi
 
 
 def test_the_lock_stays_after_a_change_of_unknown_outcome(hive_metastore: HiveMetastore, tmp_path: Path) -> None:
-    """The change may still arrive: whoever came next would read the record before it."""
+    """The change may still arrive: the next writer would read the record before it."""
     catalog: HiveCatalog = hive(hive_metastore, tmp_path, locks=True)
     table = make_table(catalog)
     catalog._metastore = Watched("hms", hive_metastore.uri)

@@ -71,7 +71,7 @@ def test_an_interrupt_before_the_change_is_a_bare_one_and_leaves_no_lock(catalog
 
 @pytest.mark.parametrize("happens", [True, False], ids=["that happened", "that did not"])
 def test_an_interrupt_in_the_change_leaves_the_lock(catalog: HiveCatalog, happens: bool) -> None:
-    """The change may still arrive: whoever got the lock would read the record before it."""
+    """The change may still arrive: the next holder of the lock would read the record before it."""
     table = make_table(catalog)
     watched(catalog).spoilt[ALTER] = fails(KeyboardInterrupt(), happens=happens)
     with pytest.raises(CommitInterruptedError):
@@ -80,7 +80,7 @@ def test_an_interrupt_in_the_change_leaves_the_lock(catalog: HiveCatalog, happen
 
 
 def test_a_change_that_the_metastore_answers_to_have_failed_leaves_no_lock(catalog: HiveCatalog) -> None:
-    """It may have been made, but will not be any more: nobody needs to wait until the lock runs out."""
+    """It may have been made, but cannot arrive any more: no writer has to wait until the lock expires."""
     table = make_table(catalog)
     watched(catalog).spoilt[ALTER] = fails(MetaException("Permission denied: user has no right to alter"), happens=False)
     with pytest.raises(CommitStateUnknownError, match="Permission denied"):
@@ -155,7 +155,7 @@ def test_where_the_question_for_expected_parameters_fails_nothing_was_committed(
 ) -> None:
     table = make_table(lock_free)
     watched(lock_free).spoilt[call] = fails(error, happens=call == "create_table")
-    with pytest.raises(CatalogUnavailableError, match=r"cannot be told, because no view could be made .*no right"):
+    with pytest.raises(CatalogUnavailableError, match=r"cannot check whether .*, because no view could be created .*no right"):
         lock_free.commit_table(table, [], CHANGE)
     watched(lock_free).spoilt.clear()
     assert names(lock_free) == ["t"], "the view is gone"

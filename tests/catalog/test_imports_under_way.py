@@ -132,7 +132,7 @@ def test_a_purge_in_a_filesystem_catalog_leaves_what_is_being_imported(tmp_path:
 
 
 def test_a_table_is_not_created_over_files_that_another_one_was_made_around(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No catalog has the table yet, so nobody finds its lease."""
+    """No catalog has the table yet, so its lease is not found."""
     while_footers_are_read(monkeypatch, world.makes_and_cleans)
     world.creation_is_refused(UnsupportedError, r"a folder of table test\.ns\.around")
 

@@ -25,7 +25,7 @@ MANY = 100
 
 
 class Lossy(SqlCatalog):
-    """``lose`` makes the next statements that begin so happen (AFTER), or not (BEFORE), and nobody is told; ``then`` is what
+    """``lose`` makes the next statements that begin so happen (AFTER), or not (BEFORE), and loses their answers; ``then`` is what
     somebody else does next."""
 
     def lose(self, beginning: str, when: str, times: int = 1, then: Callable[[], object] = lambda: None) -> None:

@@ -1,4 +1,5 @@
-"""A table that is registered while jobs of other tables delete around its files keeps them, and blocks nobody for long."""
+"""A table that is registered while jobs of other tables delete around its files keeps them, and does not block other jobs for
+long."""
 
 from __future__ import annotations
 

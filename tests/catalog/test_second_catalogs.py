@@ -149,7 +149,7 @@ def test_what_a_slow_commit_that_died_was_built_on_may_have_left_the_log(tmp_pat
 
 @pytest.mark.parametrize("job", DESTROY)
 def test_a_name_that_has_not_committed_yet_deletes_nothing_of_the_filesystem_catalogs(tmp_path: Path, job: str) -> None:
-    """It is registered at ``v<N>``, and that catalog goes on by one commit."""
+    """It is registered at ``v<N>``, and that catalog makes one commit."""
     old, new = moved(filesystem(tmp_path), sql(tmp_path), appends=0)
     old.append([ROWS[1]])
     with pytest.raises(UnsupportedError, match=GOES_ON):

@@ -172,7 +172,7 @@ def test_a_role_that_may_not_create_tables_works_on_those_that_are_there(tmp_pat
 @pytest.mark.parametrize("kind", [IntegrityError, ProgrammingError, OperationalError])
 @pytest.mark.parametrize("which", ["iceberg_tables", "iceberg_namespace_properties"])
 def test_another_process_may_create_the_tables_at_the_same_time(tmp_path: Path, kind: type[DBAPIError], which: str) -> None:
-    """Postgres refuses the slower of two CREATE TABLE IF NOT EXISTS: a name of its own is taken by then."""
+    """Postgres refuses the slower of two CREATE TABLE IF NOT EXISTS: one of its internal names is taken by then."""
     engine, other = (open_engine(f"sqlite:///{tmp_path}/c.db") for _ in range(2))
 
     @event.listens_for(engine, "before_cursor_execute")

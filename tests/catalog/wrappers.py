@@ -38,7 +38,7 @@ class FailsNTimes(Wrapped):
 
 
 class LosesTheAnswer(Wrapped):
-    """The first ``n`` commits happen (or with ``happens`` False do not), and nobody is told."""
+    """The first ``n`` commits happen (or with ``happens`` False do not), and their answers are lost."""
 
     def __init__(self, inner: Any, n: int = 1, *, happens: bool = True) -> None:
         super().__init__(inner)
@@ -84,7 +84,7 @@ class Meddles(Wrapped):
 
 
 class IsSlow(Wrapped):
-    """Every call takes so long that ``meanwhile`` (someone who is fast) gets a turn before it and another before its answer, for
+    """Every call takes so long that ``meanwhile`` (another, fast writer) gets a turn before it and another before its answer, for
     the next ``n`` calls of each kind."""
 
     def __init__(self, inner: Any, meanwhile: Callable[[], object], n: int = 3) -> None:

@@ -101,7 +101,7 @@ TOO_LARGE = [
 
 @pytest.mark.parametrize("arguments", TOO_LARGE, ids=[" ".join(a)[:60] for a in TOO_LARGE])
 def test_a_number_that_the_format_has_no_room_for_is_refused(cli: Cli, table: Path, arguments: list[str]) -> None:
-    """It was written, and from then on nobody could read the table."""
+    """It was written, and after that the table could not be read."""
     assert cli("append", "lake.ns.t", "--from", str(table), "--lane", "local").code == 0
     before = lake().load_table(("ns", "t")).metadata_location
     done = cli(*arguments)

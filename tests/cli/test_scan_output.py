@@ -106,7 +106,7 @@ def outside(cli: Cli, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("folder", ["missing", "file"])
 def test_an_output_that_cannot_be_made_is_named_as_it_was_given(cli: Cli, data_file: Path, tmp_path: Path, folder: str) -> None:
-    """The name of the file was told that would have taken its place."""
+    """The error named the file that would have replaced it."""
     (tmp_path / "file").write_text("")
     place = tmp_path / folder / "rows.jsonl"
     said = "No such file or directory" if folder == "missing" else "Not a directory"

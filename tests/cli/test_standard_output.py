@@ -23,7 +23,7 @@ Piped = Callable[..., Ran]
 
 @pytest.fixture
 def piped(cli: Cli, tmp_path: Path) -> Piped:
-    """Runs a command line as a process whose standard output nobody reads. ``lake.ns.t`` has rows."""
+    """Runs a command line as a process whose standard output has no reader. ``lake.ns.t`` has rows."""
     assert cli("create", "lake.ns.t", "id bigint").code == 0
     pq.write_table(pa.table({"id": list(range(100_000))}), tmp_path / "a.parquet")
     assert cli("append", "lake.ns.t", "--from", str(tmp_path / "a.parquet"), "--lane", "local").code == 0
@@ -47,7 +47,7 @@ def test_a_listing_without_a_reader_is_done(piped: Piped) -> None:
 
 
 def test_a_check_that_found_something_says_so_without_a_reader(piped: Piped, tmp_path: Path) -> None:
-    """It ended with 0: whoever looks at the exit code took the table for sound."""
+    """It ended with 0: a script that checks the exit code considered the table intact."""
     next((tmp_path / "warehouse/ns/t/data").rglob("*.parquet")).unlink()
     assert piped("check", "lake.ns.t", "--json") == Ran(1, "", "")
 
@@ -63,7 +63,7 @@ def test_a_job_that_failed_says_so_without_a_reader(piped: Piped) -> None:
 
 
 def test_a_broken_connection_of_a_store_is_an_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was taken for a reader that is gone, exit code 0, though nothing was done."""
+    """It was treated as a missing reader, with exit code 0, though nothing was done."""
 
     def broken(*_: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")

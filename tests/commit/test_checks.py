@@ -104,7 +104,7 @@ def test_statistics_of_a_snapshot_that_is_gone_are_refused(operation: UpdateStat
 
 
 def test_statistics_of_a_snapshot_that_expires_right_before_the_swap_are_refused() -> None:
-    """Else the table would name them for ever: nobody expires a snapshot that is gone."""
+    """Otherwise the table would name them for ever: a snapshot that is gone cannot be expired."""
     catalog = make_catalog()
     first = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
     table = commit(catalog, first, AppendFiles(added=(data_file("b"),))).table

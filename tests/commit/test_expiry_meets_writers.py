@@ -114,7 +114,7 @@ def test_a_snapshot_that_comes_to_no_branch_during_an_expiry_keeps_its_spec(unse
 
 
 def test_files_are_not_taken_for_those_of_another_spec_that_got_the_id() -> None:
-    """A long job writes files by region; meanwhile that spec is cleaned away, and the next one, by id, gets its number."""
+    """A long job writes files by region; in the meantime an expiry removes that spec, and another spec (by id) gets its number."""
     catalog, job = begin()
     table = commit(catalog, job, DeleteFiles(paths=("p", "q"))).table
     table = commit(catalog, table, UpdateSpec(spec=UNPARTITIONED)).table

@@ -212,7 +212,7 @@ class _Slept(Wrapped):
         return self._unless_refused(lambda: self.inner.commit_table(table, requirements, updates))
 
     def _unless_refused(self, call: Callable[[], Table]) -> Table:
-        """A refusal by the catalog itself is told; what is raised around it is not one."""
+        """A refusal by the catalog itself is passed on; an error raised around it is not a refusal."""
         if self.raises.left == 0 and self.raises.error is ERRORS["unavailable"]:
             self.raises.left -= 1
             if self.raises.after:

@@ -28,7 +28,7 @@ def swap_names(catalog: Any) -> None:
 
 
 class LosesTheAnswerAndTheName(Wrapped):
-    """The first commit happens or not, nobody is told, and then another table has the name."""
+    """The first commit happens or not, its answer is lost, and then another table has the name."""
 
     def __init__(self, inner: Any, *, happens: bool) -> None:
         super().__init__(inner)

@@ -29,7 +29,7 @@ class World:
         self.waiting = sorted(commits)
         self.now = START
         self.set_back_ms = 0
-        """How far the machine's clock was set back meanwhile."""
+        """How far the machine's clock was set back in the meantime."""
 
     def go_to(self, ms: float) -> None:
         self.now = round(START + ms)

@@ -134,7 +134,7 @@ MOVES: dict[str, Callable[[int], Operation]] = {
 @pytest.mark.parametrize("when", ["before the first attempt", "between stage and swap"])
 @pytest.mark.parametrize("how", MOVES)
 def test_main_is_not_moved_to_rows_of_former_columns(how: str, when: str) -> None:
-    """Branches are read by the table's columns: nobody could read it, or numbers were read as dates."""
+    """Branches are read by the table's columns: it could not be read, or numbers were read as dates."""
     catalog = make_catalog()
     table = make_table(catalog)
     table = commit(catalog, table, AppendFiles(added=(data_file("a"),), branch="audit")).table
@@ -223,7 +223,8 @@ def test_files_as_old_as_a_former_snapshot_have_former_columns_though_they_are_i
 @pytest.mark.parametrize("is_lost", [False, True], ids=["whole", "a manifest is lost"])
 @pytest.mark.parametrize("how", MOVES)
 def test_main_is_moved_to_a_branch_of_which_snapshots_have_expired(how: str, is_lost: bool) -> None:
-    """In a table that nobody replaced, though columns were added. Damage is no reason: only the history is not known."""
+    """In a table that was not replaced, though columns were added. Damage does not mean that it was replaced: only the history is
+    unknown."""
     catalog = make_catalog()
     table = expired_below(catalog, former_branch(catalog, Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG)), "b"))
     table = catalog.commit_table(table, (), (RemoveSchemas((0,)),))

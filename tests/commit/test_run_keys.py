@@ -243,7 +243,7 @@ def test_a_ledger_file_that_is_missing_is_an_error_for_who_asks_for_a_key() -> N
 
 
 def test_a_made_up_key_is_remembered_for_rows_and_for_nothing_else() -> None:
-    """Somebody may come back with a key that a report shows."""
+    """A user may run a job again with a key from a report."""
     keyed = Keyed()
     keyed.append("a", run_key="made up", summary=MADE_UP_KEY)
     keyed.commit(RewriteFiles(removed_data=(data_file("a"),), added_data=(data_file("b"),), run_key="rewrite", summary=MADE_UP_KEY))
@@ -326,7 +326,7 @@ def test_one_run_submitted_twice_at_once_stages_one_snapshot(how: str, version: 
 
 
 def test_a_change_of_metadata_submitted_twice_at_once_is_done_once() -> None:
-    """The second would undo what somebody else did after the first."""
+    """The second would undo another writer's change after the first."""
     keyed = Keyed()
     change = UpdateProperties(updates={"owner": "a"}, run_key="K")
 

@@ -173,7 +173,7 @@ OPERATIONS: dict[str, Callable[[str, Begun], Operation]] = {
 
 
 def tried(catalog: Any, table: Table, operation: Operation, raised: list[str]) -> None:
-    """Commit it; what it raises is remembered. A snapshot that is gone is a refusal, whoever notices it."""
+    """Commit it; its error is recorded. A snapshot that is gone is a refusal, whether the operation or the catalog notices it."""
     try:
         commit(catalog, table, operation, sleep=lambda _: None)
     except IcebergOpsError as e:

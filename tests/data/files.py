@@ -26,7 +26,7 @@ _STORES = itertools.count()
 
 
 def new_io() -> MemoryFileIO:
-    """Storage of its own."""
+    """Separate storage."""
     return MemoryFileIO(f"data-tests-{next(_STORES)}")
 
 

@@ -145,7 +145,7 @@ def test_a_row_group_of_text_that_compresses_well_is_bounded(monkeypatch: pytest
 
 
 def test_later_row_groups_leave_their_dictionaries_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that began with plain text goes on with plain text, however much of it a dictionary stands for."""
+    """A file that began with plain text continues with plain text, however much of it is in a dictionary."""
     monkeypatch.setattr(parquet_writer, "_MOST_GROUP_BYTES", 100_000)
     io = new_io()
     writer = PartitionedWriter(write_context(WIDE), io, operation_id="op", target_size=1 << 30)

@@ -47,7 +47,7 @@ def key_set(io: FileIO, name: str, files: int = 1) -> list[DeleteFile]:
 
 
 def when_opened(monkeypatch: pytest.MonkeyPatch, told: Callable[[str], object]) -> list[str]:
-    """Delete files that are opened, in order; each is told first."""
+    """Delete files that are opened, in order; each is reported first."""
     opened: list[str] = []
     real = formats.open_file
 

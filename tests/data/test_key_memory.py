@@ -101,7 +101,7 @@ class InterruptedOnce(HandingOver):
 
 
 def test_a_reader_that_is_interrupted_while_it_waits_counts_no_more() -> None:
-    """It counted for ever: whoever read next came in beside one who read alone, and both held what only one may."""
+    """It counted for ever: the next reader entered beside one that read alone, and both held the memory that only one may hold."""
     memory = KeyMemory(InterruptedOnce)
     with pytest.raises(KeyboardInterrupt), memory.beside():
         pass

@@ -1,4 +1,4 @@
-"""A read in the middle of a data file fails: what the store said is what the reader of the table is told."""
+"""A read in the middle of a data file fails: the reader of the table gets the store's error."""
 
 from __future__ import annotations
 

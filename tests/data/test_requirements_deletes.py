@@ -34,7 +34,7 @@ def with_id(f: pa.Field, field_id: int) -> pa.Field:
 
 
 def parquet_deletes(store: MemoryFileIO, paths: list[str], positions: list[int], **more: Any) -> DeleteFile:
-    """A position delete file of another writer, with column names of its own and perhaps the deleted rows."""
+    """A position delete file of another writer, with its own column names and perhaps the deleted rows."""
     fields = [
         with_id(pa.field("path", pa.string(), False), DELETE_FILE_PATH_ID),
         with_id(pa.field("position", pa.int64(), False), DELETE_FILE_POS_ID),

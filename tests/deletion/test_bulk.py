@@ -47,7 +47,7 @@ def test_a_large_number_of_deletes_at_a_time_starts_no_more_threads_than_systems
 
 
 class Stops(list[DeleteFailure]):
-    """Interrupts whoever looks at what could not be deleted."""
+    """Interrupts the code that reads the failures."""
 
     def __iter__(self) -> Iterator[DeleteFailure]:
         raise KeyboardInterrupt

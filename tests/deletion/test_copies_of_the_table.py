@@ -129,7 +129,7 @@ def test_what_was_planned_on_the_table_is_not_committed_to_its_copy(copied: Copi
 
 
 class ExchangesNames(Wrapped):
-    """Right before the first commit the copy takes the name; or right after it, and nobody is told of the commit."""
+    """Right before the first commit the copy takes the name; or right after it, and the answer to the commit is lost."""
 
     def __init__(self, inner: Any, *, answers: bool) -> None:
         super().__init__(inner)
@@ -159,7 +159,7 @@ def test_a_copy_that_takes_the_name_right_before_the_swap_gets_nothing(copied: C
 @every_copy
 @every_log
 def test_a_swap_without_an_answer_is_not_looked_up_in_the_copy(copied: Copied, logged: str) -> None:
-    """The copy has another snapshot of the sequence number: taken for the table, it would show that the swap was refused."""
+    """The copy has another snapshot of the sequence number: if it were treated as the table, the swap would look refused."""
     catalog = diverged(copied, logged)
     with pytest.raises(CommitStateUnknownError, match="the outcome is unknown after"):
         append(ExchangesNames(catalog, answers=False), IDENTIFIER, "new", run_key="k")

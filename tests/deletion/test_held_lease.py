@@ -25,7 +25,7 @@ DAY_MS = 24 * 3600 * 1000
 
 @dataclass
 class Store:
-    """Takes leases, and fails where it is told to."""
+    """Takes leases, and fails when a test says so."""
 
     fails: Callable[[int], bool] = lambda number: False
     calls: int = 0

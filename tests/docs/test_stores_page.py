@@ -16,7 +16,7 @@ from tests.servers.stores import Store
 PAGE = ROOT / "docs" / "stores.md"
 SERVERS = {"s3": "versitygw", "gcs": "gcs", "azure": "azurite", "hdfs": "hdfs"}
 NAME_NODE = "hdfs://127.0.0.1:8020"
-"""On the page; the test's has a port of its own."""
+"""On the page; the test's server has its own port."""
 
 
 @pytest.mark.parametrize("number", range(5))

@@ -173,7 +173,7 @@ def drawn_uuids(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]
 
 @dataclass(frozen=True)
 class Uuid:
-    """Sixteen bytes, which are no text."""
+    """Sixteen bytes, which are not text."""
 
     value: bytes | None
 

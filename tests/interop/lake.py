@@ -47,7 +47,7 @@ class JavaError(AssertionError):
 
 
 class Java:
-    """Iceberg Java in Spark, in a process of its own."""
+    """Iceberg Java in Spark, in a separate process."""
 
     def __init__(self, jars: Sequence[Path], folder: Path) -> None:
         self._folder = folder

@@ -32,7 +32,7 @@ REFUSED = ("Cannot commit, missing data files", "Found concurrently added DV")
 
 @dataclass
 class Compactor:
-    """Compacts everything once for each time it is told to ``go`` (False: stop)."""
+    """Compacts everything once for each ``go`` (False: stop)."""
 
     lake: Lake
     reports: list[ActionReport] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A filesystem catalog beside Iceberg Java's HadoopCatalog, in one warehouse at the same time, each in processes of its own."""
+"""A filesystem catalog beside Iceberg Java's HadoopCatalog, in one warehouse at the same time, each in separate processes."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
 _NAMES = itertools.count()
 ASKS_OFTEN = {"lock-check-min-wait-time": "0.05", "lock-check-max-wait-time": "0.2", "lock-check-retries": "500"}
-"""pyiceberg waits two seconds before it asks for a lock again, then four, and nobody else gets the lock meanwhile."""
+"""pyiceberg waits two seconds before it asks for a lock again, then four, and no other writer gets the lock in the meantime."""
 
 
 @pytest.fixture
 def lake(java_lake: tuple[Java, SqlCatalog], hive_metastore: HiveMetastore, tmp_path: Path) -> Lake:
-    """A table's name in the metastore, whose database ``ns`` is made anew; Java calls the catalog by the same name."""
+    """A table's name in the metastore, whose database ``ns`` is created again; Java calls the catalog by the same name."""
     java, name = java_lake[0], f"hms{next(_NAMES)}"
     metastore = Metastore(name, hive_metastore.uri)
     ours = HiveCatalog(name, metastore, LocalFileIO(), warehouse=f"file:{tmp_path}/wh")

@@ -120,7 +120,7 @@ class Twins:
                 lake.append(rows)
 
     def agree(self, after: str) -> None:
-        """Both tables hold the same rows, whoever reads them."""
+        """Both tables hold the same rows for every reader."""
         rows = self.theirs.our_rows()
         same(rows, self.ours.our_rows(), f"after {after}")
         same(self.ours.java_rows(), rows, f"our table as Java reads it, after {after}")

@@ -84,7 +84,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize(("one", "other", "same"), CLUSTERS)
 def test_what_is_one_file_system_is_shown_by_hadoops_settings_or_not_at_all(one: str, other: str, same: bool) -> None:
-    """Identities are equal, so that nothing is deleted that may be the other's; that is no proof that it is."""
+    """Identities are equal, so that nothing is deleted that may be the other's; that is not a proof that it is."""
     io = load_file_io(SETTINGS)
     assert identity_under(io)(one).lower() == identity_under(io)(other).lower()
     assert on_one_file_system(io, one, other) is on_one_file_system(io, other, one) is same

@@ -22,7 +22,7 @@ def no_hard_links(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_gets_its_name_with_its_content_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash between reserving a name and filling it would leave an empty metadata file, which nobody can read."""
+    """A crash between reserving a name and filling it would leave an empty metadata file, which cannot be read."""
 
     def never(*args: Any) -> None:
         raise AssertionError("the name was reserved first")

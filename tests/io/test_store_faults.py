@@ -260,7 +260,7 @@ def test_of_files_that_could_not_be_deleted_each_is_named(world: World) -> None:
 
 
 def test_an_answer_about_other_files_is_not_taken_for_one_about_these(world: World) -> None:
-    """The client ends in a panic there, which is no Exception."""
+    """The client ends in a panic there, which is not an Exception."""
     world.other.write(f"{world.prefix}/f", b"x")
     failed = b"<DeleteResult><Error><Key>another</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
     world.proxy.spoil(Answer(200, failed), method="POST")

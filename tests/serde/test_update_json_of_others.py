@@ -1,4 +1,4 @@
-"""Updates and requirements in JSON: every one comes back, and pyiceberg reads and writes the same."""
+"""Updates and requirements in JSON: every one is read back unchanged, and pyiceberg reads and writes the same."""
 
 from __future__ import annotations
 

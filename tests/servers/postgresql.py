@@ -19,7 +19,7 @@ from tests.servers.process import LOOPBACK, Server, free_port, start
 
 
 class PostgreSQL:
-    """One server, with a database for whoever asks for one. Stop it with ``close``."""
+    """One server, with a database for each caller. Stop it with ``close``."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="iceberg-ops-postgresql-"))
@@ -59,7 +59,7 @@ class PostgreSQL:
         self._server.process.wait()
 
     def close(self) -> None:
-        """Stop it, whoever is connected, and delete what it kept."""
+        """Stop it, even with open connections, and delete its data."""
         if self._server.is_running:
             self._server.process.send_signal(signal.SIGINT)
             self._server.process.wait(10)

@@ -1,4 +1,4 @@
-"""A server in a process of its own: started in a session of its own, waited for until it is ready, and stopped by its id.
+"""A server in a separate process: started in its own session, waited for until it is ready, and stopped by its id.
 
     with started("versitygw", ["build/servers/versitygw", ...], log=tmp / "gw.log", ready=lambda: answers(port)) as server:
         ...

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authorization", "expect"})
-"""Headers between two hops, which are made anew."""
+"""Headers between two hops, which are created again."""
 _SERVER_S = 60.0
 _POLL_S = 0.02
 """How soon the proxy notices that it is to end."""
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(request, self._fault_of(request))
 
     def _record(self, request: Request, status: int | None) -> None:
-        """Before the client is told: whoever has the answer finds the request."""
+        """Before the client gets the answer: a test that has the answer finds the request."""
         with self.shared.lock:
             self.shared.requests.append(replace(request, status=status))
 

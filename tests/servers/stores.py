@@ -23,7 +23,7 @@ BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key"
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-"""The account of every Azurite; it is no secret."""
+"""The account of every Azurite; it is not a secret."""
 PAGES = {"versitygw": 1_000, "moto": 100, "gcs": 100, "azurite": 5_000}
 """Keys in a page of a listing, by store: moto is slow with a thousand keys, so its pages are short; the others are real ones."""
 _FOR_S3 = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/us-east-1/s3/aws4_request"

@@ -1,4 +1,4 @@
-"""The proxy passes requests as they come, and spoils those that it is told to."""
+"""The proxy passes requests unchanged, and damages those that a test selects."""
 
 from __future__ import annotations
 

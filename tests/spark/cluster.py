@@ -35,7 +35,7 @@ TORTURE = ("spark.sql.adaptive.coalescePartitions.enabled=false", "spark.deploy.
 
 
 class Cluster:
-    """A master and two workers, each a process with a folder of its own."""
+    """A master and two workers, each a process with its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -120,7 +120,8 @@ def wait_for(what: Callable[[], bool], seconds: float) -> None:
 
 
 def become_a_zombie(work: Tasks, given: Iterator[Any], fault: Fault) -> None:
-    """The attempt is lost to Spark at once, while a process that nobody knows goes on: it publishes when the job is long over."""
+    """The attempt is lost to Spark at once, while its process, unknown to Spark, continues: it publishes when the job has ended
+    long ago."""
     rows = list(given)
     if os.fork():
         os._exit(3)
@@ -146,7 +147,7 @@ def lose_executor(given: Iterator[Any]) -> Iterator[Any]:
 
 
 def lose_shuffle_files(given: Iterator[Any]) -> Iterator[Any]:
-    """What this executor holds for other stages is gone; the task itself dies, and whoever reads next meets a fetch failure."""
+    """What this executor holds for other stages is gone; the task itself dies, and the next reader gets a fetch failure."""
     folders = os.environ.get("SPARK_EXECUTOR_DIRS", os.environ.get("SPARK_LOCAL_DIRS", ""))
     next(given, None)
     for folder in filter(None, folders.replace(":", ",").split(",")):

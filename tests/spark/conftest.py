@@ -78,7 +78,7 @@ class Place:
 
     @contextmanager
     def spark_run(self, job: JobSpec) -> Iterator[SparkRun]:
-        """What the functions of a job's evaluation get, in a session of its own."""
+        """The arguments of the functions of a job's evaluation, in its own session."""
         table = self.table(job.table.split(".")[-1])
         run = Run(job=job, catalog=self.catalog, table=table, runner=None, run_key="", now_ms=wall_clock_ms, outcome=Outcome())
         with job_session(self.session) as own:
@@ -112,7 +112,7 @@ def temporary_views(session: SparkSession) -> list[str]:
 
 
 def make_place(session: SparkSession, folder: Path) -> Place:
-    """A place of its own in an empty folder."""
+    """A separate place in an empty folder."""
     config = CatalogConfig(
         name="test", type="sql", properties={"uri": f"sqlite:///{folder}/catalog.db", "warehouse": str(folder / "warehouse")}
     )

@@ -27,7 +27,7 @@ ENDLESS = "SELECT id, sha2(string(id), 512) AS v FROM range(0, 1000000000000, 1,
 
 
 class Command:
-    """A running ``iceberg-ops run`` of an append that never ends, in a session of its own, with files already written."""
+    """A running ``iceberg-ops run`` of an append that never ends, in its own session, with files already written."""
 
     def __init__(self, place: Place) -> None:
         self.report = place.folder / "report.json"

@@ -1,4 +1,4 @@
-"""Which interpreter executors use: what spark-submit was told, else the driver's."""
+"""Which interpreter executors use: the one that spark-submit was given, otherwise the driver's."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Stopped:
 
 
 def stop(place: Place, job: JobSpec, ready: Any, number: int = signal.SIGINT, *, group: bool = False) -> Stopped:
-    """Run ``job`` in a program of its own, and stop it once ``ready`` says so; ``group``: as a terminal does, with its children."""
+    """Run ``job`` in a separate program, and stop it once ``ready`` says so; ``group``: as a terminal does, with its children."""
     spec, report = place.folder / "job.json", place.folder / "report.json"
     spec.write_bytes(to_json(job))
     log = place.folder / "log"

@@ -56,7 +56,7 @@ def snapshot(snapshot_id: int, parent: int | None = None, number: int | None = N
 
 
 def on_main(base: TableMetadata, *snapshots: Snapshot, now_ms: int = 5000) -> TableMetadata:
-    """Each snapshot added and made current by a commit of its own."""
+    """Each snapshot is added and made current by a separate commit."""
     for s in snapshots:
         updates = [u.AddSnapshot(s), u.SetSnapshotRef("main", SnapshotRef(snapshot_id=s.snapshot_id))]
         base = apply_updates(base, updates, now_ms=now_ms)

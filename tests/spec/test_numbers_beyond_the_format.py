@@ -1,5 +1,4 @@
-"""Numbers that the format cannot hold are refused before they enter a table, whoever asks for them: Java cannot read such a
-table."""
+"""Numbers that the format cannot hold are refused before they enter a table, from every caller: Java cannot read such a table."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_bounds_written_before_a_promotion_are_widened(type_: IcebergType, data:
     ],
 )
 def test_bytes_of_a_wrong_length_are_corrupt(type_: IcebergType, data: bytes) -> None:
-    """SCHEMA-10: timestamptz never was a date, so four bytes are no bound of it."""
+    """SCHEMA-10: timestamptz never was a date, so four bytes are not a bound of it."""
     with pytest.raises(CorruptTableError, match="binary single value"):
         from_bytes(type_, data)
 

@@ -51,7 +51,7 @@ def test_the_loser_of_two_commits_that_give_a_table_its_uuid_tries_again() -> No
 
 
 class LosesAnswers(Meddles):
-    """The first swap happens, and nobody hears of it."""
+    """The first swap happens, and its answer is lost."""
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> Table:
         done = super().commit_table(table, requirements, updates)

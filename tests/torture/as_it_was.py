@@ -104,7 +104,7 @@ def the_error_itself(_: Any, loop: Any, error: BaseException) -> BaseException:
 
 
 def by_key_only(original: Any, loop: Any, table: Table) -> Any:
-    """A refusal was believed: no attempt looked whether an earlier swap of its own did happen after all."""
+    """A refusal was accepted: no attempt checked whether its own earlier swap had succeeded."""
     swapped, loop.swapped = loop.swapped, []
     try:
         return original(loop, table)
@@ -113,7 +113,7 @@ def by_key_only(original: Any, loop: Any, table: Table) -> Any:
 
 
 def refused_where_unknown(original: Any, *args: Any) -> bool:
-    """What could not be told was taken for a refusal."""
+    """An unknown outcome was treated as a refusal."""
     return bool(original(*args))
 
 
@@ -219,7 +219,7 @@ def spelled_exactly(_: Any, versions: Any, name: str) -> str:
 
 
 def believed_below_dropped_ones(original: Any, versions: Any) -> str | None:
-    """A hint up to the highest version of a dropped table of the name was taken for a leftover."""
+    """A hint up to the highest version of a dropped table of the name was treated as a leftover."""
     hint, living = versions.hint(), versions.living()
     if living and hint is not None and max(living) < hint <= versions.last_of_dropped():
         return f"{versions.folder}/{living[max(living)][0]}"

@@ -137,7 +137,7 @@ def boundary(name: str) -> None:
 
 
 def call_out(name: str) -> None:
-    """A call that is no I/O: nobody else goes on, but something may happen here."""
+    """A call that is not I/O: no other writer continues, but an error may be raised here."""
     if (writer := running()) is not None:
         writer.pass_by(name)
 

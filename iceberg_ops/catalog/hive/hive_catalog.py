@@ -249,8 +249,9 @@ class HiveCatalog(OneLevelCatalog):
                 self._compares = self._refuses_a_change(database)
             except (Answer, CatalogUnavailableError) as e:
                 raise NotAppliedError(
-                    f"catalog {self.name}: whether its Hive Metastore compares expected parameters cannot be told, because no view "
-                    f"could be made and changed for it in {database}: {e}; with {LOCK_ENABLED}=true it is not asked"
+                    f"catalog {self.name}: cannot check whether its Hive Metastore compares expected parameters, because no view "
+                    f"could be created and changed for the check in {database}: {e}; with {LOCK_ENABLED}=true there is no such "
+                    "check"
                 ) from e
         if not self._compares:
             raise RefusedError(

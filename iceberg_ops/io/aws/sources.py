@@ -200,7 +200,7 @@ def _keys(found: Mapping[str, Any], what: str, token: str = "Token") -> AwsKeys:
     if not isinstance(key_id, str) or not isinstance(secret, str) or not key_id or not secret:
         raise TerminalError(f"{what}: its answer has no AccessKeyId and SecretAccessKey")
     if session is not None and not isinstance(session, str):
-        raise TerminalError(f"{what}: its {token} is no text")
+        raise TerminalError(f"{what}: its {token} is not text")
     try:
         expires_at = None if ends is None else _time(ends)
     except ValueError:

@@ -84,7 +84,7 @@ def test_a_commit_whose_answer_is_lost_happens_once(
 def test_a_commit_is_told_from_a_conflict_also_where_others_came_after_it(
     catalog: NessieCatalog, spoiled: NessieCatalog, proxy: FaultProxy
 ) -> None:
-    """Throttled after it was made; before it is sent again, others commit on top of it: the conflict is no refusal."""
+    """Throttled after it was made; before it is sent again, others commit on top of it: the conflict is not a refusal."""
     table = make_table(catalog)
     throttled = b'{"status": 429, "errorCode": "TOO_MANY_REQUESTS", "message": "throttled"}'
     proxy.spoil(ChangedAnswer.of(429, throttled), path=COMMITS)

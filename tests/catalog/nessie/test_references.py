@@ -134,7 +134,7 @@ def test_tables_of_one_name_on_two_branches_lie_in_two_folders(
 def test_lists_come_in_pages_of_one_state(
     open_catalog: Open, catalog: NessieCatalog, nessie_server: NessieServer, branch: str
 ) -> None:
-    """Further pages are asked for on the commit of the first, so a table that is renamed meanwhile is listed once."""
+    """Further pages are asked for on the commit of the first, so a table that is renamed in the meantime is listed once."""
     content = {"type": "ICEBERG_TABLE", "metadataLocation": "m", "snapshotId": -1, "schemaId": 0, "specId": 0, "sortOrderId": 0}
     tables = [("ns", f"t{n}") for n in range(9)]
     nessie_server.commit(branch, *(put(key, content) for key in tables), put(("ns", "t@x"), content))

@@ -174,7 +174,7 @@ def test_a_token_server_that_gives_none_is_told(
 
 @pytest.mark.parametrize("fault", [lost_answer, no_connection])
 def test_a_commit_whose_token_cannot_be_had_was_not_sent(server: FakeServer, fault: Any) -> None:
-    """The token server's silence is no silence of the catalog."""
+    """If the token server does not answer, that does not mean that the catalog does not answer."""
     now = [0.0]
     TokenServer(server)
     catalog = server.catalog(CREDENTIAL, seconds=lambda: now[0])

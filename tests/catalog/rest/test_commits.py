@@ -363,7 +363,7 @@ CHANGES: dict[str, tuple[str, str, Callable[[RestCatalog, Table], object]]] = {
     "drop namespace": ("DELETE", "/namespaces/empty", lambda c, t: c.drop_namespace(("empty",))),
 }
 SHOWS_ITSELF = {"rename", "drop", "purge", "create namespace", "drop namespace"}
-"""Of a table that is there nobody can say who made it."""
+"""An existing table does not show which writer created it."""
 
 
 def _state(server: FakeServer) -> tuple[Any, ...]:

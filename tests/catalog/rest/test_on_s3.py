@@ -1,4 +1,4 @@
-"""Tables of a REST catalog on S3: the client has no keys of its own, the server lends it those of the table."""
+"""Tables of a REST catalog on S3: the client has no keys, and the server vends those of the table."""
 
 from __future__ import annotations
 

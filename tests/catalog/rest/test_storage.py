@@ -58,7 +58,7 @@ def test_credentials_run_out_when_the_first_of_them_does(properties: Mapping[str
 
 
 def _server(folder: Path) -> tuple[FakeServer, Any]:
-    """A server whose tables lie on a disk, and a client that is told by it how."""
+    """A server with tables on a disk, which also sends the settings for the client's access."""
     server = FakeServer()
     server.inner._io = LocalFileIO()
     server.inner._warehouse = str(folder)
@@ -94,7 +94,7 @@ def test_a_tables_files_are_reached_as_the_server_says_and_nothing_of_how_it_is_
 def test_a_server_that_offers_to_sign_is_not_asked_where_there_are_keys(
     tmp_path: Path, own: dict[str, str], lent: dict[str, str], expected: str | None
 ) -> None:
-    """Nessie offers it with every table; without keys, whoever reaches the files refuses what it cannot do."""
+    """Nessie offers remote signing with every table; without keys, the FileIO refuses what it cannot do."""
     server, _ = _server(tmp_path)
     make_table(server.inner)
     server.table_config = {"s3.remote-signing-enabled": "true", **lent}

@@ -118,7 +118,7 @@ def test_settings_that_give_no_keys_are_refused_at_once(case: str, home: Path) -
 
 @pytest.mark.parametrize("begun", ["s3", "client"])
 def test_a_profile_that_a_property_names_has_keys(begun: str, home: Path) -> None:
-    """Those of the environment, or of the machine, would be somebody else's."""
+    """Those of the environment, or of the machine, would be another account's."""
     write(home, "credentials", "[prod]\naws_acces_key_id=A\naws_secret_access_key=geheim\n[dev]\nregion=eu-west-1\n")
     for name in ("prod", "dev"):
         with pytest.raises(OptionError, match=f"AWS profile '{name}' has no keys") as caught:

@@ -137,7 +137,7 @@ def _lending(moto: FaultProxy, object_store: Callable[[str], Store], services: A
     handle = server.handle
 
     def lend_and_answer(request: httpx.Request) -> httpx.Response:
-        """On a thread of its own, as the server that it is: the client's threads ask for credentials."""
+        """On a separate thread, like a server: the client's threads ask for credentials."""
         server.lend()
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(handle, request).result()

