@@ -17,7 +17,7 @@ from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion.expired import UnreachedFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CorruptTableError
 from iceberg_ops.spec.content_files import FileContent
-from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestFile
 from iceberg_ops.spec.updates import RemoveProperties, SetProperties
 from iceberg_ops.table.manifests import ManifestLists, live_paths
 from iceberg_ops.table.table import Table
@@ -146,12 +146,13 @@ def without_a_head(original: Any, table: Table, head: Any, keys: Any) -> Any:
 
 def under_its_own_id(original: Any, table: Table, snapshot: Any, *args: Any) -> Iterable[Any]:
     """An entry of a removed file counted only if it named the snapshot that removed it."""
-    return (e for e in entered(original, table, snapshot, *args) if e.snapshot_id == snapshot.snapshot_id)
+    found = entered(original, table, snapshot, *args)
+    return (e for e in found if e.status is not EntryStatus.DELETED or e.snapshot_id == snapshot.snapshot_id)
 
 
-def entered(original: Any, table: Table, snapshot: Any, before: Any, *args: Any) -> Iterable[Any]:
+def entered(original: Any, table: Table, snapshot: Any, of: Any, *args: Any) -> Iterable[Any]:
     """A removed file that had no entry was overlooked."""
-    return original(table, snapshot, None, *args)  # type: ignore[no-any-return]
+    return original(table, snapshot, replace(of, agrees=frozenset(ManifestContent)), *args)  # type: ignore[no-any-return]
 
 
 def no_data(_: Any, history: Any, snapshot: Any) -> bool:

@@ -176,12 +176,12 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.zombies,
     ),
     "12a a removal under the adder's id": Fault(
-        {"commit.protocol.removed_entries:removed_entries": was.under_its_own_id},
+        {"commit.protocol.changed_entries:changed_entries": was.under_its_own_id},
         "an_update_meets_a_removal_under_the_adders_id",
         lambda s: s.foreign,
     ),
     "12b a removal that is not entered": Fault(
-        {"commit.protocol.removed_entries:removed_entries": was.entered},
+        {"commit.protocol.changed_entries:changed_entries": was.entered},
         "an_update_meets_a_removal_that_is_not_entered",
         lambda s: s.foreign,
     ),
