@@ -53,8 +53,10 @@ from tests.commit.scenarios import (
     A,
     B,
     Scenario,
+    equality,
     overwrite,
     replace_partitions,
+    rewrite,
     run,
 )
 
@@ -225,6 +227,26 @@ def test_what_others_did_counts_where_they_add_to_copies_of_older_manifests(
     with pytest.raises((ValidationError, BadInputError)) as refused:
         run(scenario, version, changing(copied))
     assert str(refused.value).startswith(scenario.refused)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("keeps_id", [True, False])
+def test_a_rewrite_sees_a_delete_in_a_copy_of_an_older_manifest_of_deletes(keeps_id: bool, version: int) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=version, partitioned=True)
+    table = commit(catalog, table, AppendFiles(added=(A, A2, B))).table
+    table = commit(catalog, table, equality(US, name="earlier")(0)).table
+    start = table.metadata.current_snapshot_id or 0
+
+    def copied(at: Table, update: Any) -> Any:
+        if isinstance(update, AddSnapshot):
+            in_copies(at, update.snapshot, keeps_id=keeps_id)
+        return update
+
+    changing(copied)(catalog)
+    commit(catalog, table, equality(EU)(start))
+    with pytest.raises(ValidationError, match=NEW_DELETE):
+        commit(catalog, table, rewrite(A)(start))
 
 
 def test_lists_of_appends_are_read_once_and_none_of_their_manifests() -> None:
