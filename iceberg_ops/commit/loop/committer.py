@@ -30,7 +30,7 @@ from typing import Any
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.neighbours import is_under_another_name
 from iceberg_ops.catalog.outcomes import reason
-from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
+from iceberg_ops.commit.protocol.history import History, LastList, base_of, naming_the_remover
 from iceberg_ops.commit.protocol.ledger import ledger_entry
 from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.protocol.retry import RetryPolicy
@@ -103,6 +103,7 @@ class _Loop:
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
+    lists: LastList = field(default_factory=LastList)
     leftovers: list[str] = field(default_factory=list)
     swapped: list[StagedCommit] = field(default_factory=list)
     in_doubt: bool = False
@@ -197,7 +198,7 @@ class _Loop:
 
     def _history(self, table: Table, validated_id: int | None = None) -> History:
         operation, callers = self.operation, self.callers_table.metadata
-        return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers)
+        return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers, lists=self.lists)
 
     def _head_id(self, table: Table) -> int | None:
         head = base_of(table.metadata, self.operation.branch)

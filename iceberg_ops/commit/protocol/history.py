@@ -43,10 +43,23 @@ def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
     return metadata.current_snapshot if metadata.ref(branch) is None else metadata.branch_head(branch)
 
 
+class LastList:
+    """Reads manifest lists, and keeps the last one: it is that of the next snapshot's parent, also in the next attempt."""
+
+    def __init__(self) -> None:
+        self._read: tuple[Snapshot, Sequence[ManifestFile]] | None = None
+
+    def of(self, table: Table, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """Raises CorruptTableError."""
+        if self._read is None or self._read[0] != snapshot:
+            self._read = (snapshot, manifests_of(table, snapshot))
+        return self._read[1]
+
+
 class History:
     """The snapshots of ``branch`` after ``starting_snapshot_id`` (None: all of them), or after ``validated_id`` if an earlier
     attempt validated that head and it is still an ancestor. ``callers`` is the table as the operation's caller saw it: the
-    operation's files were written with its schema and format version."""
+    operation's files were written with its schema and format version. ``lists`` is kept from attempt to attempt."""
 
     def __init__(
         self,
@@ -56,6 +69,7 @@ class History:
         validated_id: int | None = None,
         *,
         callers: TableMetadata,
+        lists: LastList | None = None,
     ) -> None:
         self.callers = callers
         self._table = table
@@ -64,7 +78,7 @@ class History:
         self._starting_snapshot_id = starting_snapshot_id
         self._validated_id = validated_id
         self._known: dict[int, Listed] = {}
-        self._last_read: tuple[int, Sequence[ManifestFile]] = (0, ())
+        self._lists = LastList() if lists is None else lists
 
     @property
     def identity(self) -> Identity:
@@ -180,10 +194,7 @@ class History:
         return known
 
     def _manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """The last list read is kept: it is the parent's of the next one."""
-        if self._last_read[0] != snapshot.snapshot_id:
-            self._last_read = (snapshot.snapshot_id, manifests_of(self._table, snapshot))
-        return self._last_read[1]
+        return self._lists.of(self._table, snapshot)
 
     def _changes(
         self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
