@@ -15,6 +15,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.protocol.history import History
 from iceberg_ops.commit.validation import checks as validation
@@ -209,6 +210,17 @@ def in_copies(table: Table, snapshot: Snapshot, *, keeps_id: bool) -> None:
     _list(table, snapshot, found)
 
 
+def copied(keeps_id: bool) -> Callable[[Table, Any], Any]:
+    """A change of updates (``changing``) that commits ``in_copies``."""
+
+    def change(table: Table, update: Any) -> Any:
+        if isinstance(update, AddSnapshot):
+            in_copies(table, update.snapshot, keeps_id=keeps_id)
+        return update
+
+    return change
+
+
 @pytest.mark.parametrize("keeps_id", [True, False])
 @pytest.mark.parametrize(
     ("scenario", "version"), [(s, v) for s, v in CASES if s.others], ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}"
@@ -216,16 +228,11 @@ def in_copies(table: Table, snapshot: Snapshot, *, keeps_id: bool) -> None:
 def test_what_others_did_counts_where_they_add_to_copies_of_older_manifests(
     scenario: Scenario, version: int, keeps_id: bool
 ) -> None:
-    def copied(table: Table, update: Any) -> Any:
-        if isinstance(update, AddSnapshot):
-            in_copies(table, update.snapshot, keeps_id=keeps_id)
-        return update
-
     if scenario.refused is None:
-        run(scenario, version, changing(copied))
+        run(scenario, version, changing(copied(keeps_id)))
         return
     with pytest.raises((ValidationError, BadInputError)) as refused:
-        run(scenario, version, changing(copied))
+        run(scenario, version, changing(copied(keeps_id)))
     assert str(refused.value).startswith(scenario.refused)
 
 
@@ -238,15 +245,21 @@ def test_a_rewrite_sees_a_delete_in_a_copy_of_an_older_manifest_of_deletes(keeps
     table = commit(catalog, table, equality(US, name="earlier")(0)).table
     start = table.metadata.current_snapshot_id or 0
 
-    def copied(at: Table, update: Any) -> Any:
-        if isinstance(update, AddSnapshot):
-            in_copies(at, update.snapshot, keeps_id=keeps_id)
-        return update
-
-    changing(copied)(catalog)
+    changing(copied(keeps_id))(catalog)
     commit(catalog, table, equality(EU)(start))
     with pytest.raises(ValidationError, match=NEW_DELETE):
         commit(catalog, table, rewrite(A)(start))
+
+
+def test_an_import_sees_a_file_in_a_copy_of_an_older_manifest_on_another_branch() -> None:
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("old"),))).table
+    table = commit(catalog, table, SetRef(ref="audit", snapshot_id=table.metadata.current_snapshot_id)).table
+    changing(copied(True))(catalog)
+    commit(catalog, table, AppendFiles(added=(data_file("new"),), branch="audit"))
+    again = AppendFiles(added=(data_file("new"),), only_new=True, starting_snapshot_id=table.metadata.current_snapshot_id)
+    with pytest.raises(ValidationError, match=ADDED_MEANWHILE):
+        commit(catalog, table, again)
 
 
 def test_lists_of_appends_are_read_once_and_none_of_their_manifests() -> None:

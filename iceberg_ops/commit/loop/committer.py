@@ -23,14 +23,14 @@ import logging
 import random as random_module
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.neighbours import is_under_another_name
 from iceberg_ops.catalog.outcomes import reason
-from iceberg_ops.commit.protocol.history import History, LastList, base_of, naming_the_remover
+from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
 from iceberg_ops.commit.protocol.ledger import ledger_entry
 from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.protocol.retry import RetryPolicy
@@ -49,7 +49,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.spec.updates import AddSnapshot, SetProperties
 from iceberg_ops.table.same_table import difference
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import LastLists, Table
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class _Loop:
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
-    lists: LastList = field(default_factory=LastList)
+    lists: LastLists = field(default_factory=LastLists)
     leftovers: list[str] = field(default_factory=list)
     swapped: list[StagedCommit] = field(default_factory=list)
     in_doubt: bool = False
@@ -169,7 +169,7 @@ class _Loop:
                     return done
                 self._validate(now)
                 table = now
-            staged = self.operation.stage(self.prepared, table)
+            staged = self.operation.stage(self.prepared, self._with_lists(table))
         except ValidationError as e:
             raise naming_the_remover(e, self._history(table)) from e.__cause__
         if not staged.updates:
@@ -193,12 +193,17 @@ class _Loop:
             return True  # The next attempt loads it again.
 
     def _validate(self, table: Table) -> None:
-        self.operation.validate(table, self._history(table, self.validated_id))
+        near = self._with_lists(table)
+        self.operation.validate(near, self._history(near, self.validated_id))
         self.validated_id = self._head_id(table)
+
+    def _with_lists(self, table: Table) -> Table:
+        """What validation read last is what staging reads first, and what the next attempt begins with."""
+        return replace(table, lists=self.lists)
 
     def _history(self, table: Table, validated_id: int | None = None) -> History:
         operation, callers = self.operation, self.callers_table.metadata
-        return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers, lists=self.lists)
+        return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers)
 
     def _head_id(self, table: Table) -> int | None:
         head = base_of(table.metadata, self.operation.branch)

@@ -17,7 +17,7 @@ from iceberg_ops.commit.manifests.removals import PartitionPruning, Removals
 from iceberg_ops.commit.manifests.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.manifests.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
-from iceberg_ops.commit.protocol.changed_entries import before, changed_entries, listed
+from iceberg_ops.commit.protocol.changed_entries import changed_data
 from iceberg_ops.commit.protocol.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.protocol.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.protocol.operation import StagedCommit, ref_as_seen, staged_updates, still_there
@@ -83,10 +83,11 @@ class CherryPick(SnapshotOperationFields):
             properties[PUBLISHED_WAP_ID] = wap_id
         if _replaces_partitions(picked):
             properties[REPLACE_PARTITIONS] = "true"
+        gone = tuple(e.data_file for e in changed_data(table, picked, EntryStatus.DELETED))
         changes = Changes(
             operation=SnapshotOperation(picked.operation or "append"),
             data=tuple(NewFile(f) for f in _added_by(table, picked)),
-            removals=Removals(files=tuple(_changed_by(table, picked, EntryStatus.DELETED)), must_exist=True, every_entry=True),
+            removals=Removals(files=gone, must_exist=True, every_entry=True),
             properties=properties,
         )
         staged = prepared.stage(table, self.target, changes)
@@ -256,11 +257,4 @@ def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
 
 def _added_by(table: Table, snapshot: Snapshot) -> list[DataFile]:
     """Data files that the snapshot added."""
-    return _changed_by(table, snapshot, EntryStatus.ADDED)
-
-
-def _changed_by(table: Table, snapshot: Snapshot, status: EntryStatus) -> list[DataFile]:
-    """If its parent has expired, those that it entered."""
-    old = before(table, snapshot, lambda parent: manifests_of(table, parent))
-    found = listed(snapshot, old, manifests_of(table, snapshot))
-    return [e.data_file for e in changed_entries(table, snapshot, found, ManifestContent.DATA, status)]
+    return [e.data_file for e in changed_data(table, snapshot, EntryStatus.ADDED)]

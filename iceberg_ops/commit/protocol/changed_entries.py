@@ -33,12 +33,12 @@ class Listed:
     agrees: frozenset[ManifestContent]
 
 
-def before(table: Table, snapshot: Snapshot, read: Callable[[Snapshot], Sequence[ManifestFile]]) -> Sequence[ManifestFile] | None:
+def before(table: Table, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
     """The manifests of the parent; None: it has expired, so that only entries are known. Raises CorruptTableError."""
     if snapshot.parent_snapshot_id is None:
         return ()
     parent = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id)
-    return None if parent is None else read(parent)
+    return None if parent is None else manifests_of(table, parent)
 
 
 def listed(snapshot: Snapshot, old: Sequence[ManifestFile] | None, new: Sequence[ManifestFile]) -> Listed:
@@ -70,7 +70,7 @@ def changed_entries(
             found = [e for e in entries_of(table, manifest) if _is_change(e, status, mine)]
             agree = agree and _count(manifest, status) == len(found)
             yield from found
-    old = None if agree else before(table, snapshot, lambda parent: manifests_of(table, parent))
+    old = None if agree else before(table, snapshot)
     if old is None:
         return
     new = manifests_of(table, snapshot)
@@ -89,6 +89,12 @@ def changed_entries(
             there[key] -= 1
         else:
             yield entry
+
+
+def changed_data(table: Table, snapshot: Snapshot, status: EntryStatus) -> list[ManifestEntry]:
+    """Entries of the data files that ``snapshot`` added or removed; if its parent has expired, of those that it entered."""
+    found = listed(snapshot, before(table, snapshot), manifests_of(table, snapshot))
+    return list(changed_entries(table, snapshot, found, ManifestContent.DATA, status))
 
 
 def _is_change(entry: ManifestEntry, status: EntryStatus, mine: int) -> bool:

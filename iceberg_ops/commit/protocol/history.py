@@ -12,17 +12,18 @@ of iceberg-rust call a commit of delete files ``append``, and do not count them 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from iceberg_ops.commit.protocol.changed_entries import Listed, ManifestTest, before, changed_entries, has, listed
 from iceberg_ops.errors import FormerTypesError, IcebergOpsError, ValidationError
 from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.manifests import entries_of, manifests_of
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import LastLists, Table
 
 ADDS_DATA = frozenset({SnapshotOperation.APPEND.value, SnapshotOperation.OVERWRITE.value})
 REMOVES_DATA = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value, SnapshotOperation.DELETE.value})
@@ -43,23 +44,10 @@ def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
     return metadata.current_snapshot if metadata.ref(branch) is None else metadata.branch_head(branch)
 
 
-class LastList:
-    """Reads manifest lists, and keeps the last one: it is that of the next snapshot's parent, also in the next attempt."""
-
-    def __init__(self) -> None:
-        self._read: tuple[Snapshot, Sequence[ManifestFile]] | None = None
-
-    def of(self, table: Table, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """Raises CorruptTableError."""
-        if self._read is None or self._read[0] != snapshot:
-            self._read = (snapshot, manifests_of(table, snapshot))
-        return self._read[1]
-
-
 class History:
     """The snapshots of ``branch`` after ``starting_snapshot_id`` (None: all of them), or after ``validated_id`` if an earlier
     attempt validated that head and it is still an ancestor. ``callers`` is the table as the operation's caller saw it: the
-    operation's files were written with its schema and format version. ``lists`` is kept from attempt to attempt."""
+    operation's files were written with its schema and format version."""
 
     def __init__(
         self,
@@ -69,16 +57,14 @@ class History:
         validated_id: int | None = None,
         *,
         callers: TableMetadata,
-        lists: LastList | None = None,
     ) -> None:
         self.callers = callers
-        self._table = table
+        self._table = table if table.lists is not None else replace(table, lists=LastLists())
         self._identity = identity_under(table.io)
         self._branch = branch
         self._starting_snapshot_id = starting_snapshot_id
         self._validated_id = validated_id
         self._known: dict[int, Listed] = {}
-        self._lists = LastList() if lists is None else lists
 
     @property
     def identity(self) -> Identity:
@@ -161,10 +147,8 @@ class History:
         return said if said in ANY_OPERATION else overwrite
 
     def _only_adds_data(self, snapshot: Snapshot) -> bool:
-        found, more = (
-            self._listed(snapshot),
-            {ManifestContent.DATA: EntryStatus.DELETED, ManifestContent.DELETES: EntryStatus.ADDED},
-        )
+        found = self._listed(snapshot)
+        more = {ManifestContent.DATA: EntryStatus.DELETED, ManifestContent.DELETES: EntryStatus.ADDED}
         return len(found.agrees) == len(ManifestContent) and not any(has(m, more[m.content]) for m in found.wrote)
 
     def _adds_data(self, snapshot: Snapshot) -> bool:
@@ -189,12 +173,9 @@ class History:
     def _listed(self, snapshot: Snapshot) -> Listed:
         """What the snapshot's manifest list shows, compared with its parent's."""
         if (known := self._known.get(snapshot.snapshot_id)) is None:
-            old = before(self._table, snapshot, self._manifests)
-            known = self._known[snapshot.snapshot_id] = listed(snapshot, old, self._manifests(snapshot))
+            old = before(self._table, snapshot)
+            known = self._known[snapshot.snapshot_id] = listed(snapshot, old, manifests_of(self._table, snapshot))
         return known
-
-    def _manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        return self._lists.of(self._table, snapshot)
 
     def _changes(
         self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
