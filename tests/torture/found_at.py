@@ -21,4 +21,5 @@ SEEDS: dict[str, int] = {
     "12a a removal under the adder's id": 1290,
     "12b a removal that is not entered": 1290,
     "12c a delete that adds a file": 1723,
+    "12e deletes in a copy of an older manifest": 146,
 }
