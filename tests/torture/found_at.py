@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SEEDS: dict[str, int] = {
-    "1a a Puffin file of two specs": 373,
+    "1a a Puffin file of two specs": 138,
     "1b a Puffin file in rolled manifests": 238,
     "2 interrupted after a swap": 491,
     "3 names swapped during an expiry": 831,
