@@ -41,8 +41,9 @@ _BYTES_OF_ENTRY = 600
 def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
     """The snapshot's manifests in list order; none for no snapshot. Raises CorruptTableError, also for a missing file.
 
-    A list in a store is cached in this process: it never changes, and reading it again is a round trip. A v1 snapshot with embedded
-    manifests (SNAP-27) gives rows made from the manifests' own headers: counts unknown.
+    A list never changes. In a store it is cached in this process, because reading it again is a round trip; elsewhere in the
+    table's ``lists``, if it has them. A v1 snapshot with embedded manifests (SNAP-27) gives rows made from the manifests' own
+    headers: counts unknown.
     """
     if snapshot is None:
         return []
@@ -54,7 +55,7 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
         return read_manifest_list(read_stored(table.io, location, "manifest list"), location)
 
     if not is_far(table.io, location):
-        return read()
+        return read() if table.lists is None else table.lists.of(location, read)
     key = ("list", location, tuple(sorted(table.io.properties.items())))
     listed: list[ManifestFile] = CACHE.get(key, read, lambda found: _BYTES_OF_MANIFEST * len(found))
     return list(listed)

@@ -5,25 +5,43 @@ A Table has no catalog and never changes; a refresh is a new Table from the cata
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import StructType
 
 
+class LastLists:
+    """The last two manifest lists that were read, by location: a snapshot's and its parent's. A list never changes."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[str, tuple[ManifestFile, ...]], ...] = ()
+
+    def of(self, location: str, read: Callable[[], list[ManifestFile]]) -> list[ManifestFile]:
+        """The manifests of the list at ``location``; ``read`` reads it, if it is not kept."""
+        kept = next((manifests for known, manifests in self._kept if known == location), None)
+        if kept is None:
+            kept = tuple(read())
+            self._kept = ((location, kept), *self._kept[:1])
+        return list(kept)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``identifier`` is (catalog, *namespace, name); ``metadata_location`` the metadata file that ``metadata`` was read from."""
+    """``identifier`` is (catalog, *namespace, name); ``metadata_location`` the metadata file that ``metadata`` was read from.
+    ``lists``: whoever works on one table for a while (a commit) reads no manifest list twice in a row."""
 
     identifier: tuple[str, ...]
     metadata: TableMetadata
     metadata_location: str
     io: FileIO = field(repr=False, compare=False)
+    lists: LastLists | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.metadata_updates import UpdateSpec
 from iceberg_ops.commit.operations.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.commit.protocol import changed_entries
 from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.errors import CommitFailedError, DataError, NotPublishableError, ValidationError
 from iceberg_ops.scan.planning import Scan
@@ -117,7 +118,8 @@ def test_a_publication_reads_of_the_branch_what_came_since_it_was_staged(lake: L
         read.add(manifest.manifest_path)
         return entries_of(table, manifest, live_only=live_only)
 
-    monkeypatch.setattr(cherry_pick, "entries_of", reading)
+    for module in (cherry_pick, changed_entries):
+        monkeypatch.setattr(module, "entries_of", reading)
     commit(lake.catalog, lake.table, CherryPick(wap_id="w"))
     assert len(before) == 6
     assert len(read) == 2  # the staged one, and the one that came since

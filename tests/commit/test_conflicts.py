@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +15,21 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
+from iceberg_ops.commit.protocol.history import History
 from iceberg_ops.commit.validation import checks as validation
 from iceberg_ops.commit.validation import imported_again, schema_conflicts
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.manifests.manifest_avro import ManifestEncoder
 from iceberg_ops.spec import summary_keys
-from iceberg_ops.spec.manifests import ManifestEntry
+from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import AddSnapshot
 from iceberg_ops.table.manifests import manifests_of, read_entries, write_manifest_list
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, live_paths, make_catalog, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
 from tests.commit.scenarios import (
     A2,
     ADDED_AGAIN,
@@ -51,8 +54,10 @@ from tests.commit.scenarios import (
     A,
     B,
     Scenario,
+    equality,
     overwrite,
     replace_partitions,
+    rewrite,
     run,
 )
 
@@ -137,6 +142,155 @@ def test_a_conflict_is_found_whatever_the_other_commit_calls_itself(
     with pytest.raises(ValidationError) as refused:
         run(scenario, version, renames)
     assert str(refused.value).startswith(scenario.refused or "")
+
+
+@pytest.mark.parametrize("counts", [(), (summary_keys.TOTAL_DELETE_FILES,)], ids=["nothing", "totals"])
+@pytest.mark.parametrize(
+    ("scenario", "version"),
+    [(s, v) for s, v in CASES if s.refused in CONFLICTS and s.others],
+    ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}",
+)
+def test_a_conflict_is_found_if_the_other_commit_calls_itself_an_append_and_does_not_count(
+    scenario: Scenario, version: int, counts: tuple[str, ...]
+) -> None:
+    """As a version of iceberg-rust commits delete files."""
+
+    def as_append(table: Table, update: Any) -> Any:
+        if not isinstance(update, AddSnapshot):
+            return update
+        summary = {"operation": "append", **dict.fromkeys(counts, "0")}
+        return replace(update, snapshot=replace(update.snapshot, summary=summary))
+
+    with pytest.raises(ValidationError) as refused:
+        run(scenario, version, changing(as_append))
+    assert str(refused.value).startswith(scenario.refused or "")
+
+
+def changing(change: Callable[[Table, Any], Any]) -> Callable[[Any], None]:
+    """Makes each commit of a catalog change its updates like that."""
+
+    def on(catalog: Any) -> None:
+        commit_table = catalog.commit_table
+        catalog.commit_table = lambda table, needed, updates: commit_table(table, needed, [change(table, u) for u in updates])
+
+    return on
+
+
+def in_copies(table: Table, snapshot: Snapshot, *, keeps_id: bool) -> None:
+    """As iceberg-rust: new files go into a copy of an older manifest, without entries of removed files, which the list counts. The
+    copy has the id of the older one (``keeps_id``, releases before it was mended) or the snapshot's."""
+    before = manifests_of(table, table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0))
+    found = manifests_of(table, snapshot)
+    mine = [m for m in found if m.added_snapshot_id == snapshot.snapshot_id]
+    for content, spec_id in dict.fromkeys((m.content, m.partition_spec_id) for m in mine):
+        older = [m for m in before if (m.content, m.partition_spec_id) == (content, spec_id)]
+        if not older:
+            continue
+        own = [m for m in mine if (m.content, m.partition_spec_id) == (content, spec_id)]
+        copied = [m for m in found if m in older][:1]
+        found = [m for m in found if m not in own and m not in copied]
+        snapshot_id = (older[0].added_snapshot_id if keeps_id else None) or snapshot.snapshot_id
+        encoder = ManifestEncoder(
+            spec=table.metadata.specs_by_id[spec_id],
+            schema=table.schema,
+            partition_type=table.partition_type(spec_id),
+            format_version=table.metadata.format_version,
+            content=content,
+            snapshot_id=snapshot_id,
+        )
+        entries = [e for m in (*copied, *own) for e in read_entries(table, m)]
+        for e in (e for e in entries if e.is_live):
+            is_new = e.status is EntryStatus.ADDED and e.snapshot_id == snapshot.snapshot_id
+            encoder.add(replace(e, snapshot_id=snapshot_id) if is_new else replace(e, status=EntryStatus.EXISTING))
+        if encoder.entry_count:
+            data, copy = encoder.finish(own[0].manifest_path.replace(".avro", "-copy.avro"))
+            table.io.write(copy.manifest_path, data)
+            gone = len(entries) - encoder.entry_count
+            found.append(replace(copy, added_snapshot_id=snapshot_id, deleted_files_count=gone, partitions=None))
+    _list(table, snapshot, found)
+
+
+def copied(keeps_id: bool) -> Callable[[Table, Any], Any]:
+    """A change of updates (``changing``) that commits ``in_copies``."""
+
+    def change(table: Table, update: Any) -> Any:
+        if isinstance(update, AddSnapshot):
+            in_copies(table, update.snapshot, keeps_id=keeps_id)
+        return update
+
+    return change
+
+
+@pytest.mark.parametrize("keeps_id", [True, False])
+@pytest.mark.parametrize(
+    ("scenario", "version"), [(s, v) for s, v in CASES if s.others], ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}"
+)
+def test_what_others_did_counts_where_they_add_to_copies_of_older_manifests(
+    scenario: Scenario, version: int, keeps_id: bool
+) -> None:
+    if scenario.refused is None:
+        run(scenario, version, changing(copied(keeps_id)))
+        return
+    with pytest.raises((ValidationError, BadInputError)) as refused:
+        run(scenario, version, changing(copied(keeps_id)))
+    assert str(refused.value).startswith(scenario.refused)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("keeps_id", [True, False])
+def test_a_rewrite_sees_a_delete_in_a_copy_of_an_older_manifest_of_deletes(keeps_id: bool, version: int) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=version, partitioned=True)
+    table = commit(catalog, table, AppendFiles(added=(A, A2, B))).table
+    table = commit(catalog, table, equality(US, name="earlier")(0)).table
+    start = table.metadata.current_snapshot_id or 0
+
+    changing(copied(keeps_id))(catalog)
+    commit(catalog, table, equality(EU)(start))
+    with pytest.raises(ValidationError, match=NEW_DELETE):
+        commit(catalog, table, rewrite(A)(start))
+
+
+def test_an_import_sees_a_file_in_a_copy_of_an_older_manifest_on_another_branch() -> None:
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("old"),))).table
+    table = commit(catalog, table, SetRef(ref="audit", snapshot_id=table.metadata.current_snapshot_id)).table
+    changing(copied(True))(catalog)
+    commit(catalog, table, AppendFiles(added=(data_file("new"),), branch="audit"))
+    again = AppendFiles(added=(data_file("new"),), only_new=True, starting_snapshot_id=table.metadata.current_snapshot_id)
+    with pytest.raises(ValidationError, match=ADDED_MEANWHILE):
+        commit(catalog, table, again)
+
+
+def test_lists_of_appends_are_read_once_and_none_of_their_manifests() -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, properties={"commit.manifest-merge.enabled": "false"})
+    table = commit(catalog, table, AppendFiles(added=tuple(data_file(f"{i}") for i in range(100)))).table
+    start = table.metadata.current_snapshot_id
+    for i in range(20):
+        table = commit(catalog, table, AppendFiles(added=(data_file(f"late-{i}"),))).table
+    read: list[str] = []
+    table = replace(table, io=Reads(table.io, read))
+    history = History(table, "main", start, callers=table.metadata)
+    rows = validation.every_row(table)
+    validation.no_lost_update(history, rows)
+    validation.no_vanished_rows(history, rows)
+    validation.no_resurrected_rows(table, history, [data_file("0")], ignore_equality_deletes=False)
+    assert sorted(read) == sorted(s.manifest_list or "" for s in table.metadata.snapshots)
+
+
+class Reads:
+    """A storage that notes what is read."""
+
+    def __init__(self, io: FileIO, read: list[str]) -> None:
+        self._io, self._read = io, read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._io, name)
+
+    def read(self, location: str) -> bytes:
+        self._read.append(location)
+        return self._io.read(location)
 
 
 Made = dict[str, int | None]
@@ -275,6 +429,11 @@ def _enter(table: Table, snapshot: Snapshot, as_others_do: Enters) -> None:
             data, written = encoder.finish(manifest.manifest_path)
             table.io.write(manifest.manifest_path, data, overwrite=True)
             listed[i] = replace(manifest, deleted_files_count=written.deleted_files_count)
+    _list(table, snapshot, listed)
+
+
+def _list(table: Table, snapshot: Snapshot, listed: Sequence[ManifestFile]) -> None:
+    """Makes these the snapshot's manifests."""
     parent_id, number = snapshot.parent_snapshot_id, snapshot.sequence_number
     again = write_manifest_list(
         table.metadata, table.io, listed, snapshot_id=snapshot.snapshot_id, parent_snapshot_id=parent_id, sequence_number=number

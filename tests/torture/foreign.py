@@ -3,12 +3,17 @@ streaming upsert that was not restarted after the table was evolved.
 
 It writes manifests and lists with the table floor's encoders, reuses the parent's manifests unchanged, and swaps; if it is refused,
 it repeats this on the new head. The spec defines what its equality deletes apply to: files of their spec and partition.
+
+At times it adds its files to a copy of an older manifest, which keeps that one's snapshot id, and calls a snapshot of delete files
+an ``append``, as versions of iceberg-rust do.
 """
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile
@@ -26,7 +31,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import AddSnapshot, SetSnapshotRef, TableUpdate
-from iceberg_ops.table.manifests import ManifestWriter, manifests_of, write_manifest_list
+from iceberg_ops.table.manifests import ManifestWriter, entries_of, manifests_of, write_manifest_list
 from iceberg_ops.table.table import Table
 from tests.torture.acts import Act
 from tests.torture.making import held, new_data, new_keys, some_rows
@@ -36,6 +41,24 @@ from tests.torture.watched import MAIN
 from tests.torture.world import World
 
 MOST_SWAPS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Additions:
+    """How the other engine enters the files that it adds (``in_copies``: of older manifests), and the name of the operation (None:
+    the spec's)."""
+
+    in_copies: bool = False
+    operation: str | None = None
+
+
+AS_THE_SPEC_SAYS = Additions()
+
+
+def some_additions(world: World, w: Writer) -> Additions:
+    """Not of the world's dice, so that the seeds of other writers stay theirs."""
+    dice = random.Random(f"{w.label} {world.tick} {world.made}")
+    return Additions(in_copies=dice.random() < 0.3, operation="append" if dice.random() < 0.2 else None)
 
 
 def begun_with(world: World, w: Writer) -> Table:
@@ -53,10 +76,10 @@ def foreign_append(world: World, w: Writer) -> None:
     old = begun_with(world, w)
     rows = some_rows(world, old)
     w.effect = lambda model: (*model, *rows)
-    _commit(world, w, old, new_data(world, old, rows))
+    _commit(world, w, old, some_additions(world, w), new_data(world, old, rows))
 
 
-def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = ()) -> None:
+def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = (), additions: Additions | None = None) -> None:
     w.branch = MAIN
     old = begun_with(world, w)
     if old.metadata.format_version < 2:
@@ -70,15 +93,17 @@ def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = ()) -> None
     columns = columns or world.random.choice([["id"], ["region", "id"], ["id", KIND]])
     keys = new_keys(world, old, rows, columns, old.metadata.default_spec_id)
     w.effect = lambda model: keys.replaced(watched, rows)
-    _commit(world, w, old, new_data(world, old, rows), keys.files)
+    _commit(world, w, old, additions or some_additions(world, w), new_data(world, old, rows), keys.files)
 
 
-def _commit(world: World, w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[DataFile] = ()) -> None:
+def _commit(
+    world: World, w: Writer, old: Table, additions: Additions, data: Sequence[DataFile], deletes: Sequence[DataFile] = ()
+) -> None:
     act = Act("foreign")
-    world.attempt(w, act, lambda: _swap(w, old, data, deletes), planned=old)
+    world.attempt(w, act, lambda: _swap(w, old, additions, data, deletes), planned=old)
 
 
-def _swap(w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[DataFile]) -> None:
+def _swap(w: Writer, old: Table, additions: Additions, data: Sequence[DataFile], deletes: Sequence[DataFile]) -> None:
     for attempt in range(MOST_SWAPS):
         now = w.catalog.load_table(old.identifier[1:])
         known = now.metadata.specs_by_id.keys() | {None}
@@ -86,7 +111,7 @@ def _swap(w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[Dat
         if len(uuids) > 1 or old.metadata.default_spec_id not in known or not is_read_by(old.schema, now.schema):
             return
         try:
-            swap_once(w, now, data, deletes, attempt)
+            swap_once(w, now, data, deletes, attempt, additions=additions)
         except CommitFailedError:
             continue
         except IcebergOpsError as e:
@@ -106,20 +131,31 @@ def swap_once(
     deletes: Sequence[DataFile],
     attempt: int,
     replacement: tuple[TableMetadata, Sequence[TableUpdate]] | None = None,
+    *,
+    additions: Additions = AS_THE_SPEC_SAYS,
 ) -> None:
     """Swap in a snapshot of the table, or the first one of its ``replacement``, by whose updates the table is as it says."""
     metadata, io = now.metadata if replacement is None else replacement[0], now.io
     w.committing_since = w.committing_since or w.started
     snapshot_id = new_id()
-    new: list[ManifestFile] = []
+    found = manifests_of(now, metadata.current_snapshot)
     for content, files in ((ManifestContent.DATA, data), (ManifestContent.DELETES, deletes)):
         if files:
-            writer = ManifestWriter(metadata, io, spec_id=files[0].spec_id, content=content, snapshot_id=snapshot_id)
+            older = older_manifest(found, content, files[0].spec_id) if additions.in_copies else None
+            mine = snapshot_id if older is None else older.added_snapshot_id
+            writer = ManifestWriter(metadata, io, spec_id=files[0].spec_id, content=content, snapshot_id=mine)
+            for entry in () if older is None else entries_of(now, older, live_only=True):
+                writer.existing(entry)
             for f in files:
                 writer.add(f)
-            new += writer.close()
-    summary = {"operation": "overwrite" if deletes else "append", "engine-name": "other"}
-    swap_in(w, now, snapshot_id, [*new, *manifests_of(now, metadata.current_snapshot)], summary, attempt, replacement)
+            found = [*writer.close(), *(m for m in found if m is not older)]
+    operation = additions.operation or ("overwrite" if deletes else "append")
+    swap_in(w, now, snapshot_id, found, {"operation": operation, "engine-name": "other"}, attempt, replacement)
+
+
+def older_manifest(manifests: Sequence[ManifestFile], content: ManifestContent, spec_id: int) -> ManifestFile | None:
+    """One to which files of the spec may be added."""
+    return next((m for m in manifests if (m.content, m.partition_spec_id) == (content, spec_id)), None)
 
 
 def new_id() -> int:

@@ -3,10 +3,12 @@
 It is correct: the swap succeeds only on the head that it read. But it does not enter the removed file as the spec asks for: under
 the snapshot that had added the file, as pyiceberg up to 0.11 does, or not at all. It may also call a snapshot that adds a file
 ``delete``, as iceberg-go does, and count in its summary every file of the table as deleted, as pyiceberg 0.6 to 0.8 does, or
-nothing."""
+nothing. Or it writes a copy of the manifest without the file, under the id of that manifest's snapshot, and counts the file as
+deleted in the list only, as iceberg-rust does."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,8 +30,9 @@ from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
 
-UNDER_THE_ADDER, LEFT_OUT, AS_THE_SPEC_SAYS = "under the adder", "left out", "as the spec says"
+UNDER_THE_ADDER, LEFT_OUT, AS_THE_SPEC_SAYS, IN_A_COPY = "under the adder", "left out", "as the spec says", "in a copy"
 REMOVED_FILES = (UNDER_THE_ADDER, LEFT_OUT, AS_THE_SPEC_SAYS)
+IN_COPIES = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,8 @@ def foreign_delete(world: World, w: Writer, *, habits: Habits | None = None, pic
         operation=world.random.choice(["overwrite", "delete"]),
         counts=world.random.choice([None, lambda _: 1, lambda every: every]),
     )
+    if habits is None and random.Random(f"{w.label} {world.tick} {world.made}").random() < IN_COPIES:
+        told = replace(told, removed=IN_A_COPY)  # Not of the world's dice, so that the seeds of other writers stay theirs.
 
     def work() -> None:
         for attempt in range(MOST_SWAPS):
@@ -79,7 +84,11 @@ def _swap(world: World, w: Writer, found: Found, told: Habits, attempt: int) -> 
     w.committing_since = w.committing_since or w.started
     snapshot_id = new_id()
     added = new_data(world, table, found.kept) if found.kept else ()
-    manifests = [*_written(table, snapshot_id, added), *_without(table, found.head, snapshot_id, gone.file_path, told.removed)]
+    beside = [f for f in added if f.spec_id == gone.spec_id] if told.removed == IN_A_COPY else []
+    manifests = _without(table, found.head, snapshot_id, gone.file_path, told.removed, beside)
+    if told.removed == IN_A_COPY:
+        world.miscounted |= {m.manifest_path for m in manifests} - {m.manifest_path for m in manifests_of(table, found.head)}
+    manifests = [*_written(table, snapshot_id, [f for f in added if f not in beside]), *manifests]
     summary = {"operation": told.operation, "engine-name": "other"}
     if told.counts is not None:
         every = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in _of_data(table, found.head))
@@ -98,15 +107,19 @@ def _written(table: Table, snapshot_id: int, added: Sequence[DataFile]) -> list[
     return found
 
 
-def _without(table: Table, head: Snapshot, snapshot_id: int, path: str, removed: str) -> list[ManifestFile]:
-    """The manifests of ``head``; those that hold the file are written again, with its entry as the engine enters it."""
+def _without(
+    table: Table, head: Snapshot, snapshot_id: int, path: str, removed: str, beside: Sequence[DataFile] = ()
+) -> list[ManifestFile]:
+    """The manifests of ``head``; those that hold the file are written again, with its entry as the engine enters it. Of the added
+    files, those that it enters ``beside`` are in the copy too."""
     found: list[ManifestFile] = []
     for manifest in manifests_of(table, head):
         entries = entries_of(table, manifest, live_only=True) if manifest.content is ManifestContent.DATA else []
         if all(e.data_file.file_path != path for e in entries):
             found.append(manifest)
             continue
-        writer = _writer(table, snapshot_id, manifest.partition_spec_id)
+        older = manifest.added_snapshot_id or snapshot_id
+        writer = _writer(table, older if removed == IN_A_COPY else snapshot_id, manifest.partition_spec_id)
         for entry in entries:
             if entry.data_file.file_path != path:
                 writer.existing(entry)
@@ -114,7 +127,11 @@ def _without(table: Table, head: Snapshot, snapshot_id: int, path: str, removed:
                 writer.copy(replace(entry, status=EntryStatus.DELETED))
             elif removed == AS_THE_SPEC_SAYS:
                 writer.deleted(entry)
-        found += writer.close()
+        for f in beside:
+            writer.add(f)
+        beside = ()
+        gone = sum(e.data_file.file_path == path for e in entries)
+        found += [replace(m, deleted_files_count=gone) if removed == IN_A_COPY else m for m in writer.close()]
     return found
 
 

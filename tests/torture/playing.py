@@ -111,7 +111,8 @@ def check_as_package(world: World, *, rows: bool = True) -> None:
             found = IntegrityCheck(loaded).findings()
         except IcebergOpsError as e:
             raise AssertionError(f"the package cannot read the table: {e!r}") from e
-        broken = [f for f in found if f.severity == "error" and not (table.doubled and f.rule == "live-once")]
+        known = [f for f in found if f.rule == "manifest-counts" and f.location in world.miscounted]
+        broken = [f for f in found if f.severity == "error" and f not in known and not (table.doubled and f.rule == "live-once")]
         assert not broken, f"the package's own check: {broken}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.scan.tasks import FileScanTask
-from tests.torture import foreign, foreign_removals, refs, writers
+from tests.torture import foreign, refs, writers
 from tests.torture.acts import Act
 from tests.torture.drawing import SPELLINGS, Shape
 from tests.torture.evolution import bucket_too, column_set_back, kind_comes_or_goes
@@ -105,36 +105,6 @@ def a_folder_that_was_imported_twice() -> None:
         do(world, "import again", partial(import_files, again=True, checks=False))
         do(world, "roll back", partial(refs.roll_back, by=1))
         keep_one(world)
-
-
-def meets_a_foreign_delete(world: World, habits: foreign_removals.Habits, *, update: bool) -> None:
-    """A statement changes rows of a file in which another engine deletes one by copying, before the statement commits."""
-
-    def only_file(tasks: list[FileScanTask]) -> list[FileScanTask]:
-        return tasks[:1]
-
-    first = world.begin("statement", partial(change, update=update, pick=only_file))
-    while not any("deletes" in line for line in world.story):
-        world.step(first)
-    do(world, "foreign delete", partial(foreign_removals.foreign_delete, habits=habits, pick=only_file))
-    world.finish(first)
-    check_all(world)
-
-
-def an_update_meets_a_removal_under_the_adders_id() -> None:
-    with a_world(Shape(version=2, layout="none", foreign=True), "append") as world:
-        meets_a_foreign_delete(world, foreign_removals.Habits(removed=foreign_removals.UNDER_THE_ADDER), update=True)
-
-
-def an_update_meets_a_removal_that_is_not_entered() -> None:
-    with a_world(Shape(version=2, layout="none", foreign=True), "append") as world:
-        meets_a_foreign_delete(world, foreign_removals.Habits(removed=foreign_removals.LEFT_OUT), update=True)
-
-
-def a_delete_meets_a_delete_that_adds_a_file() -> None:
-    habits = foreign_removals.Habits(removed=foreign_removals.AS_THE_SPEC_SAYS, operation="delete")
-    with a_world(Shape(version=2, layout="none", foreign=True), "append") as world:
-        meets_a_foreign_delete(world, habits, update=False)
 
 
 def a_lost_version_is_an_error() -> None:
@@ -460,9 +430,6 @@ SCENES: dict[str, Callable[[], None]] = {
         vectors_in_rolled_manifests,
         a_folder_that_was_imported_twice,
         a_lost_version_is_an_error,
-        an_update_meets_a_removal_under_the_adders_id,
-        an_update_meets_a_removal_that_is_not_entered,
-        a_delete_meets_a_delete_that_adds_a_file,
         a_delete_under_an_appends_key_is_done,
         an_append_to_another_branch_is_done,
         publishing_under_the_staging_jobs_key_publishes,

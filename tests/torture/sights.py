@@ -14,6 +14,7 @@ SIGHTS = frozenset(
         "a file is live twice",
         "a Puffin file with several vectors",
         "a column of another type",
+        "a copy of a manifest under its id",
         "main begun again",
         "a column name again",
         "a partition field name again",
@@ -26,6 +27,7 @@ SIGHTS = frozenset(
         "an equality delete of an older spec",
         "data of several specs",
         "delete manifests rolled",
+        "deletes in an append",
         "renamed beside a branch",
         "replaced beside a branch",
         "upgraded with others at work",
@@ -67,6 +69,11 @@ def of_snapshot(metadata: Metadata, snapshot: Mapping[str, Any], layout: Layout,
         yield "data of several specs"
     if any(f.spec_id < metadata["default-spec-id"] for f in layout.live if f.content == EQUALITY):
         yield "an equality delete of an older spec"
+    new = [m for m in manifests if m.get("sequence_number") and m["sequence_number"] == snapshot.get("sequence-number")]
+    if any(m["added_snapshot_id"] != snapshot["snapshot-id"] for m in new):
+        yield "a copy of a manifest under its id"
+    if snapshot.get("summary", {}).get("operation") == "append" and any(m.get("content") == 1 for m in new):
+        yield "deletes in an append"
     if sum(m.get("content") == 1 and m["added_snapshot_id"] == snapshot["snapshot-id"] for m in manifests) > 1:
         yield "delete manifests rolled"
     if "source-snapshot-id" in snapshot.get("summary", {}):

@@ -21,6 +21,7 @@ import pytest
 from tests.torture import as_it_was as was
 from tests.torture.as_it_was import BELIEVED, UNPROVEN, Switch
 from tests.torture.drawing import Shape, draw
+from tests.torture.foreign_scenes import SCENES as FOREIGN_SCENES
 from tests.torture.found_at import SEEDS
 from tests.torture.playing import play
 from tests.torture.scenes import SCENES
@@ -176,12 +177,12 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.zombies,
     ),
     "12a a removal under the adder's id": Fault(
-        {"commit.protocol.removed_entries:removed_entries": was.under_its_own_id},
+        {"commit.protocol.changed_entries:changed_entries": was.under_its_own_id},
         "an_update_meets_a_removal_under_the_adders_id",
         lambda s: s.foreign,
     ),
     "12b a removal that is not entered": Fault(
-        {"commit.protocol.removed_entries:removed_entries": was.entered},
+        {"commit.protocol.changed_entries:changed_entries": was.entered},
         "an_update_meets_a_removal_that_is_not_entered",
         lambda s: s.foreign,
     ),
@@ -189,6 +190,21 @@ FAULTS: dict[str, Fault] = {
         {"commit.protocol.history:History._adds_data": was.no_data},
         "a_delete_meets_a_delete_that_adds_a_file",
         lambda s: s.foreign and s.version == 2,
+    ),
+    "12d a removal in a copy of an older manifest": Fault(
+        {"commit.protocol.changed_entries:changed_entries": was.fitting_by_chance},
+        "an_update_meets_a_removal_in_a_copy_of_an_older_manifest",
+        lambda s: s.foreign,
+    ),
+    "12e deletes in a copy of an older manifest": Fault(
+        {"commit.protocol.changed_entries:changed_entries": was.added_under_its_own_id},
+        "an_update_meets_deletes_in_a_copy_of_an_older_manifest",
+        lambda s: s.foreign and s.version > 1,
+    ),
+    "12f deletes in an append": Fault(
+        {"commit.protocol.history:History._only_adds_data": was.by_its_name},
+        "an_update_meets_deletes_in_an_append",
+        lambda s: s.foreign and s.version > 1,
     ),
 }
 """By number in the list of faults that the torture was widened for. The eleventh, secrets in errors and reports, is of another
@@ -200,7 +216,7 @@ def check(example: int | str) -> None:
     if isinstance(example, int):
         play(example)
     else:
-        SCENES[example]()
+        {**SCENES, **FOREIGN_SCENES}[example]()
 
 
 EXAMPLES: list[tuple[str, int | str]] = [

@@ -58,6 +58,7 @@ _RESTORED = (
     "again",
     "imported",
     "foreign",
+    "miscounted",
     "made",
     "tick",
     "expiries",
@@ -116,6 +117,8 @@ class World:
         """Folders that were imported, with the row of each of their files."""
         self.foreign: dict[str, Table] = {}
         """The tables as the writer of another engine once loaded them, by uuid."""
+        self.miscounted: set[str] = set()
+        """Manifests of which another engine's list counts removed files that they do not enter."""
         self.catalogs = self._open_catalogs()
         for name in shape.names:
             self.count("worlds", name)

@@ -2,9 +2,9 @@
 
 1. A snapshot that carries our run key means that the commit has already succeeded (a lost answer, a retried task, a double submit):
    it is returned. The same holds for a snapshot of one of our own swaps, whatever the catalog's answer was.
-2. Only snapshots that no earlier attempt validated are validated. After a refused swap, the loop loads the table again before it
-   stages, and validates the snapshots that came during validation, so that few commits can come between the last load and the swap.
-   Otherwise a slow committer that waited for its turn would have more to validate each time, and would always be late.
+2. Only snapshots that no earlier attempt validated are validated. After a refused swap, the loop loads the table again once its
+   commit is staged, and validates and stages what came meanwhile, until nothing did: then the swap follows at once. Otherwise a
+   slow committer that waited for its turn would have more to validate and stage each time, and would always be late.
 3. After a refused swap the loop starts again on fresh metadata, with jitter and under a time budget (``retry``). The same happens
    if an attempt did not find a file or a snapshot and the table has moved on since it was loaded: an expiry may have removed it
    correctly, and only the operation can decide what that means.
@@ -23,7 +23,7 @@ import logging
 import random as random_module
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -49,12 +49,13 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.spec.updates import AddSnapshot, SetProperties
 from iceberg_ops.table.same_table import difference
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import LastLists, Table
 
 log = logging.getLogger(__name__)
 
-MOST_LOOKS = 10
-"""Each reload has fewer snapshots to validate than the one before, unless they are committed faster than they can be read."""
+MOST_LOOKS = 4
+"""Each reload has fewer snapshots to validate and stage than the one before, unless they are committed faster than they can be
+read."""
 
 
 def commit(
@@ -103,6 +104,7 @@ class _Loop:
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
+    lists: LastLists = field(default_factory=LastLists)
     leftovers: list[str] = field(default_factory=list)
     swapped: list[StagedCommit] = field(default_factory=list)
     in_doubt: bool = False
@@ -158,17 +160,16 @@ class _Loop:
         if self.prepared is None:
             self.prepared = self.operation.prepare(self.callers_table)
         try:
-            self._validate(table)
-            for _ in range(MOST_LOOKS if self.attempts > 1 else 0):
+            staged = self._validated(table)
+            for _ in range(MOST_LOOKS if self.attempts > 1 and staged.updates else 0):
                 now = self._load()
                 if self._head_id(now) == self.validated_id:
                     break
                 self._check_same_table(now)
                 if (done := self._earlier_success(now)) is not None:
                     return done
-                self._validate(now)
                 table = now
-            staged = self.operation.stage(self.prepared, table)
+                staged = self._validated(table)
         except ValidationError as e:
             raise naming_the_remover(e, self._history(table)) from e.__cause__
         if not staged.updates:
@@ -191,9 +192,12 @@ class _Loop:
         except RetryableError:
             return True  # The next attempt loads it again.
 
-    def _validate(self, table: Table) -> None:
-        self.operation.validate(table, self._history(table, self.validated_id))
+    def _validated(self, table: Table) -> StagedCommit:
+        """What to swap in; validation and staging share the manifest lists that they read."""
+        near = replace(table, lists=self.lists)
+        self.operation.validate(near, self._history(near, self.validated_id))
         self.validated_id = self._head_id(table)
+        return self.operation.stage(self.prepared, near)
 
     def _history(self, table: Table, validated_id: int | None = None) -> History:
         operation, callers = self.operation, self.callers_table.metadata

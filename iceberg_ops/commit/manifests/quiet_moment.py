@@ -15,10 +15,10 @@ from itertools import islice, pairwise
 from statistics import median
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.protocol.history import ADDS_DELETES, base_of, operation_of
+from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.errors import RetryableError
 from iceberg_ops.spec import summary_keys
-from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.table.table import Table
 
 LONGEST_PERIOD_MS = 5_000
@@ -65,4 +65,4 @@ def _delete_times(table: Table, branch: str) -> list[int]:
 
 
 def _deletes_rows(snapshot: Snapshot) -> bool:
-    return operation_of(snapshot) in ADDS_DELETES and summary_keys.ADDED_DELETE_FILES in snapshot.summary
+    return snapshot.operation != SnapshotOperation.REPLACE.value and summary_keys.ADDED_DELETE_FILES in snapshot.summary

@@ -17,10 +17,10 @@ from iceberg_ops.commit.manifests.removals import PartitionPruning, Removals
 from iceberg_ops.commit.manifests.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.manifests.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
+from iceberg_ops.commit.protocol.changed_entries import changed_data
 from iceberg_ops.commit.protocol.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.protocol.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.protocol.operation import StagedCommit, ref_as_seen, staged_updates, still_there
-from iceberg_ops.commit.protocol.removed_entries import listed, removed_entries
 from iceberg_ops.commit.protocol.run_keys import (
     FIRST_SOURCE,
     PUBLISHED_WAP_ID,
@@ -83,10 +83,11 @@ class CherryPick(SnapshotOperationFields):
             properties[PUBLISHED_WAP_ID] = wap_id
         if _replaces_partitions(picked):
             properties[REPLACE_PARTITIONS] = "true"
+        gone = tuple(e.data_file for e in changed_data(table, picked, EntryStatus.DELETED))
         changes = Changes(
             operation=SnapshotOperation(picked.operation or "append"),
             data=tuple(NewFile(f) for f in _added_by(table, picked)),
-            removals=Removals(files=_removed_by(table, picked), must_exist=True, every_entry=True),
+            removals=Removals(files=gone, must_exist=True, every_entry=True),
             properties=properties,
         )
         staged = prepared.stage(table, self.target, changes)
@@ -256,16 +257,4 @@ def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
 
 def _added_by(table: Table, snapshot: Snapshot) -> list[DataFile]:
     """Data files that the snapshot added."""
-    found: list[DataFile] = []
-    for manifest in manifests_of(table, snapshot):
-        if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id:
-            entries = entries_of(table, manifest)
-            found += [e.data_file for e in entries if e.status is EntryStatus.ADDED and e.snapshot_id == snapshot.snapshot_id]
-    return found
-
-
-def _removed_by(table: Table, snapshot: Snapshot) -> tuple[DataFile, ...]:
-    """Data files that the snapshot removed. If its parent has expired, those that it entered."""
-    parent, after = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0), listed(table, snapshot)
-    before = listed(table, parent) if parent is not None else None
-    return tuple(e.data_file for e in removed_entries(table, snapshot, before, after))
+    return [e.data_file for e in changed_data(table, snapshot, EntryStatus.ADDED)]

@@ -4,26 +4,26 @@ For each snapshot only the manifests that it wrote itself are read. The walk goe
 snapshot. If it does not get there (expired, or rolled back past it), the commits in between are not known, and the call raises
 ValidationError (Java: "Cannot determine history").
 
-Another engine's manifests decide what it did, not what it says: which files were removed (``removed_entries``), and whether a
-``delete`` is one. iceberg-go gives that name to a copy-on-write delete, which adds files.
+Another engine's manifests decide what it did, not what it says: which files were added and removed (``changed_entries``), and
+whether an ``append`` or a ``delete`` is one. iceberg-go calls a copy-on-write delete ``delete``, although it adds files; versions
+of iceberg-rust call a commit of delete files ``append``, and do not count them in its summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
-from iceberg_ops.commit.protocol.removed_entries import Listed, has, listed, removed_entries
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.commit.protocol.changed_entries import Listed, ManifestTest, before, changed_entries, has, listed
 from iceberg_ops.errors import FormerTypesError, IcebergOpsError, ValidationError
 from iceberg_ops.io.locations import Identity, identity_under
-from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.manifests import entries_of
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.table import LastLists, Table
 
 ADDS_DATA = frozenset({SnapshotOperation.APPEND.value, SnapshotOperation.OVERWRITE.value})
 REMOVES_DATA = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value, SnapshotOperation.DELETE.value})
@@ -33,23 +33,10 @@ REMOVES_ROWS = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.D
 REPLACES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value})
 ANY_OPERATION = frozenset(SnapshotOperation(o).value for o in SnapshotOperation)
 
-_NO_APPEND = (summary_keys.DELETED_DATA_FILES, summary_keys.ADDED_DELETE_FILES)
-"""What the summary of an append does not count."""
-
 MOST_SEARCHED = 1000
 """The most snapshots that are read to find the commit that removed a file."""
 
-ManifestTest = Callable[[ManifestFile], bool]
 Change = tuple[Snapshot, ManifestEntry]
-
-
-def operation_of(snapshot: Snapshot) -> str:
-    """The operation of the snapshot, if the spec knows it. A snapshot counts as an overwrite if it has no operation or an unknown
-    one, or if it is an append whose summary counts removed files or added deletes."""
-    said, overwrite = snapshot.operation, SnapshotOperation.OVERWRITE.value
-    if said == SnapshotOperation.APPEND.value:
-        return overwrite if any(count_of(snapshot.summary.get(key)) for key in _NO_APPEND) else said
-    return said if said in ANY_OPERATION else overwrite
 
 
 def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
@@ -72,7 +59,7 @@ class History:
         callers: TableMetadata,
     ) -> None:
         self.callers = callers
-        self._table = table
+        self._table = table if table.lists is not None else replace(table, lists=LastLists())
         self._identity = identity_under(table.io)
         self._branch = branch
         self._starting_snapshot_id = starting_snapshot_id
@@ -139,27 +126,30 @@ class History:
 
     def added_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
         """Data files added by the window's snapshots of these operations."""
-        return self._added(operations, ManifestContent.DATA, may_match)
+        return self._changes(operations, ManifestContent.DATA, EntryStatus.ADDED, may_match)
 
     def removed_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
         """Data files removed by the window's snapshots of these operations."""
-        for snapshot in self._of(operations):
-            parent = self._table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0)
-            before = Listed() if parent is None else self._listed(parent)
-            for entry in removed_entries(self._table, snapshot, before, self._listed(snapshot), may_match):
-                yield snapshot, entry
+        return self._changes(operations, ManifestContent.DATA, EntryStatus.DELETED, may_match)
 
     def added_deletes(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
         """Delete files and deletion vectors added by the window's snapshots of these operations."""
-        return self._added(operations, ManifestContent.DELETES, may_match)
+        return self._changes(operations, ManifestContent.DELETES, EntryStatus.ADDED, may_match)
 
     def operation_of(self, snapshot: Snapshot) -> str:
-        """The operation that a snapshot of the window counts as: a delete that also adds data files is an overwrite. Only lists of
-        deletes are read for it."""
-        said = operation_of(snapshot)
-        if said == SnapshotOperation.DELETE.value and self._adds_data(snapshot):
-            return SnapshotOperation.OVERWRITE.value
-        return said
+        """The operation that a snapshot of the window counts as: an overwrite if it has no operation or one that the spec does not
+        know, if it is an append that may remove data files or add deletes, or if it is a delete that may add data files."""
+        said, overwrite = snapshot.operation, SnapshotOperation.OVERWRITE.value
+        if said == SnapshotOperation.APPEND.value:
+            return said if self._only_adds_data(snapshot) else overwrite
+        if said == SnapshotOperation.DELETE.value:
+            return overwrite if self._adds_data(snapshot) else said
+        return said if said in ANY_OPERATION else overwrite
+
+    def _only_adds_data(self, snapshot: Snapshot) -> bool:
+        found = self._listed(snapshot)
+        more = {ManifestContent.DATA: EntryStatus.DELETED, ManifestContent.DELETES: EntryStatus.ADDED}
+        return len(found.agrees) == len(ManifestContent) and not any(has(m, more[m.content]) for m in found.wrote)
 
     def _adds_data(self, snapshot: Snapshot) -> bool:
         return any(m.content is ManifestContent.DATA and has(m, EntryStatus.ADDED) for m in self._listed(snapshot).wrote)
@@ -169,8 +159,10 @@ class History:
         ValidationError if the history is not known."""
         wanted = self._identity(location)
         for snapshot in reversed(self.snapshots[-MOST_SEARCHED:]):
-            for manifest in self._listed(snapshot).wrote:
-                for entry in entries_of(self._table, manifest) if has(manifest, EntryStatus.DELETED) else ():
+            for manifest in manifests_of(self._table, snapshot):
+                if manifest.added_snapshot_id != snapshot.snapshot_id or not has(manifest, EntryStatus.DELETED):
+                    continue
+                for entry in entries_of(self._table, manifest):
                     if entry.status is EntryStatus.DELETED and self._identity(entry.data_file.file_path) == wanted:
                         return snapshot, entry
         return None
@@ -179,18 +171,18 @@ class History:
         return (s for s in self._readable_snapshots if operations == ANY_OPERATION or self.operation_of(s) in operations)
 
     def _listed(self, snapshot: Snapshot) -> Listed:
-        """The snapshot's manifest list, read once. Only what the snapshot wrote is kept."""
+        """What the snapshot's manifest list shows, compared with its parent's."""
         if (known := self._known.get(snapshot.snapshot_id)) is None:
-            known = self._known[snapshot.snapshot_id] = listed(self._table, snapshot)
+            old = before(self._table, snapshot)
+            known = self._known[snapshot.snapshot_id] = listed(snapshot, old, manifests_of(self._table, snapshot))
         return known
 
-    def _added(self, operations: frozenset[str], content: ManifestContent, may_match: ManifestTest) -> Iterator[Change]:
+    def _changes(
+        self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
+    ) -> Iterator[Change]:
         for snapshot in self._of(operations):
-            for manifest in self._listed(snapshot).wrote:
-                if manifest.content is content and has(manifest, EntryStatus.ADDED) and may_match(manifest):
-                    for entry in entries_of(self._table, manifest):
-                        if entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
-                            yield snapshot, entry
+            for entry in changed_entries(self._table, snapshot, self._listed(snapshot), content, status, may_match):
+                yield snapshot, entry
 
 
 def naming_the_remover(error: ValidationError, history: History) -> ValidationError:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iceberg_ops.commit.manifests.removals import PartitionPruning, RowFilter
+from iceberg_ops.commit.protocol.changed_entries import ManifestTest
 from iceberg_ops.commit.protocol.history import (
     ADDS_DATA,
     ADDS_DELETES,
@@ -22,7 +23,6 @@ from iceberg_ops.commit.protocol.history import (
     REMOVES_ROWS,
     REPLACES,
     History,
-    ManifestTest,
     base_of,
     conflict,
 )

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from iceberg_ops.commit.protocol.changed_entries import changed_data
 from iceberg_ops.commit.protocol.history import ANY_OPERATION, Change, History, conflict
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
+from iceberg_ops.spec.manifests import EntryStatus
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
-from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
 
@@ -38,12 +37,5 @@ def _added(table: Table, history: History) -> Iterator[Change]:
     known = {s.snapshot_id for s in (*history.snapshots, *table.metadata.ancestors(start))}
     for snapshot in table.metadata.snapshots:
         if snapshot.snapshot_id not in known and snapshot.snapshot_id not in history.callers.snapshots_by_id:
-            yield from _added_by(table, snapshot)
-
-
-def _added_by(table: Table, snapshot: Snapshot) -> Iterator[Change]:
-    for manifest in manifests_of(table, snapshot):
-        if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id:
-            for entry in entries_of(table, manifest):
-                if entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
-                    yield snapshot, entry
+            for entry in changed_data(table, snapshot, EntryStatus.ADDED):
+                yield snapshot, entry
