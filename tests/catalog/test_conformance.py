@@ -121,7 +121,7 @@ def glue(endpoint: str, folder: Path) -> Any:
 
 
 def nessie(server: NessieServer, folder: Path, store: Store | None = None) -> Any:
-    """A branch of its own; the files lie in ``store`` (None: in the folder)."""
+    """A separate branch; the files are in ``store`` (None: in the folder)."""
     client = Nessie("nessie", {"uri": server.uri, "ref": server.new_branch()}, sleep=lambda _: None)
     io = LocalFileIO() if store is None else load_file_io(store.properties)
     warehouse = str(folder / "warehouse") if store is None else f"{store.root}/{uuid.uuid4().hex}"
