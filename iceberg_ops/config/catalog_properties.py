@@ -43,6 +43,21 @@ _OF_NESSIE = frozenset(
     }
 )
 
+_OF_NESSIES_CLIENT = frozenset(
+    {
+        *(f"authentication.oauth2.{name}" for name in ("auth-endpoint", "device-auth-endpoint", "username", "password")),
+        *(f"authentication.oauth2.default-{name}-token-lifespan" for name in ("access", "refresh")),
+        *(f"authentication.oauth2.{name}" for name in ("refresh-safety-window", "preemptive-token-refresh-idle-timeout")),
+        *(f"authentication.oauth2.{name}" for name in ("background-thread-idle-timeout", "token-exchange-enabled")),
+        *("authentication.aws.region", "authentication.aws.profile", "client-builder-impl", "client-builder-name"),
+        *("transport.disable-compression", "http2-upgrade", "http-redirects", "force-url-connection-client", "tracing"),
+        *("enable-api-compatibility-check", "is-nessie-catalog", "gc.no-warning"),
+        *(f"ssl.{name}" for name in ("cipher-suites", "no-certificate-verification", "protocols", "sni-hosts", "sni-matcher")),
+    }
+)
+"""Properties of Nessie's own client that have no effect here."""
+_GROUPS_OF_NESSIES_CLIENT = ("token-exchange.", "impersonation.", "auth-code-flow.", "device-code-flow.")
+
 _OF_TYPE: Mapping[str, frozenset[str]] = {
     "filesystem": frozenset(),
     "glue": frozenset({"glue.id", "glue.endpoint", "glue.region", "glue.skip-archive"}) | _aws("glue"),
@@ -100,19 +115,28 @@ _OF_OTHERS = frozenset(
         *("adls.write.block-size-bytes", "adls.refresh-credentials-enabled", "adls.refresh-credentials-endpoint"),
         *("adls.dfs-storage-authority", "adls.blob-storage-scheme", "adls.dfs-storage-scheme"),
         *("adls.credential", "glue.account-id", "glue.lakeformation-enabled", "glue.skip-name-validation", "glue.max-retries"),
-        *("glue.retry-mode", "hive.hive2-compatible", "hive.kerberos-service-name", "hive.metastore.uris", "nessie.tracing"),
-        *("nessie.enable-api-compatibility-check", "nessie.is-nessie-catalog", "rest-metrics-reporting-enabled"),
-        *("rest-scan-planning-enabled", "rest.client.max-connections", "rest.client.connections-per-route"),
+        *("glue.retry-mode", "hive.hive2-compatible", "hive.kerberos-service-name", "hive.metastore.uris"),
+        *(
+            "rest-metrics-reporting-enabled",
+            "rest-scan-planning-enabled",
+            "rest.client.max-connections",
+            "rest.client.connections-per-route",
+        ),
         *("rest.client.proxy.hostname", "rest.client.proxy.port", "rest.client.proxy.username", "rest.client.proxy.password"),
         *("rest.client.max-retries", "rest.client.user-agent", "rest.client.tls.configurer-impl", "kms.endpoint", "oss.endpoint"),
         *("rest-scan-planning.poll-timeout-ms", "s3.chunked-encoding-enabled", "client.factory-impl", "engine.hive.enabled"),
         *("adls.anon", "hdfs.host", "hdfs.port", "hdfs.user", "hdfs.kerberos_ticket", "hf.endpoint", "rest.sigv4.max-retries"),
         *("iceberg.engine.hive.enabled", "client.access-key-secret", "client.security-token"),
         *("token-expires-in-ms", "token-refresh-enabled", "token-exchange-enabled", "type", "catalog-impl", "py-io-impl", "user"),
+        *_OF_NESSIES_CLIENT,
+        *(f"nessie.{name}" for name in _OF_NESSIES_CLIENT),
     }
 )
 """Properties of Iceberg Java and pyiceberg that have no effect here, and resemble one that has."""
-_OF_OTHERS_PREFIXES = ("adls.sas-token-expires-at-ms.",)
+_OF_OTHERS_PREFIXES = (
+    "adls.sas-token-expires-at-ms.",
+    *(f"{start}authentication.oauth2.{group}" for start in ("", "nessie.") for group in _GROUPS_OF_NESSIES_CLIENT),
+)
 _OURS = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "glue.", "rest.", "rest-", "nessie.", "authentication.", "transport.")
 _LIKENESS, _LIKENESS_OF_OURS = 0.8, 0.6
 

@@ -67,6 +67,24 @@ def test_what_other_engines_read_is_permitted_and_has_no_effect(kind: str) -> No
     check_names("catalog lake", kind, ["comment", "owner", "glue.id", "ref", "header.X", "token", "hadoop.fs.s3a.endpoint"])
 
 
+@pytest.mark.parametrize("start", ["", "nessie."])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "authentication.oauth2.impersonation.client-id",
+        "authentication.oauth2.token-exchange.subject-token",
+        "authentication.oauth2.auth-code-flow.web-port",
+        "authentication.oauth2.default-access-token-lifespan",
+        "authentication.aws.region",
+        "client-builder-impl",
+        "transport.disable-compression",
+    ],
+)
+def test_what_the_client_of_nessie_reads_is_no_misspelling(start: str, name: str) -> None:
+    check_names("catalog lake", "nessie", [start + name])
+    assert unread("nessie", [start + name]) == [start + name]
+
+
 @pytest.mark.parametrize(
     "name",
     ["s3.acl", "client.credentials-provider.x", "gcs.impersonate.service-account", "hadoop.dfs.nameservices", "adls.token.acc"],

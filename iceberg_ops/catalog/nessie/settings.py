@@ -93,6 +93,8 @@ class NessieSettings:
             )
         if self.get(_OAUTH2 + "extra-params"):
             raise OptionError(f"catalog property {_OAUTH2}extra-params is not supported")
+        if (self.get(impersonation := _OAUTH2 + "impersonation.enabled") or "").lower() == "true":
+            raise OptionError(f"catalog property {impersonation} is not supported: jobs would act as the client itself")
         client = self._needed(_OAUTH2 + "client-id", "OAUTH2")
         if ":" in client:
             raise OptionError(f"catalog property {_OAUTH2}client-id is {client!r}: must not have a colon")

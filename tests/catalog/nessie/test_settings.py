@@ -34,6 +34,10 @@ V2 = "http://n/api/v2"
         ({"uri": V2, "authentication.type": "OAUTH2"}, "oauth2.client-id"),
         ({"uri": V2, "authentication.type": "OAUTH2", "authentication.oauth2.grant-type": "password"}, "only client_credentials"),
         ({"uri": V2, "authentication.type": "OAUTH2", "authentication.oauth2.issuer-url": "http://i"}, "token-endpoint"),
+        (
+            {"uri": V2, "authentication.type": "OAUTH2", "nessie.authentication.oauth2.impersonation.enabled": "true"},
+            "impersonation.enabled is not supported",
+        ),
         ({"uri": V2, "transport.read-timeout": "soon"}, "read-timeout is 'soon'"),
     ],
 )
