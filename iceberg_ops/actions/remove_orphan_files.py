@@ -105,7 +105,7 @@ def _is_part_of(location: str, folder: str, table: Table, identity: Identity) ->
 def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> Table:
     """List, load the table, and put the removable files into ``orphans``; returns the loaded table. Raises ValidationError for
     another table under its name and for a listing that does not contain the table's files."""
-    identity = identity_under(run.table.io)
+    identity = identity_under(run.table.io, deletes=True)
     metrics = run.outcome.metrics
     metrics |= dict.fromkeys(("listed-files-count", "orphan-files-count", "orphan-files-bytes", "kept-files-count"), 0)
     with SortedLines() as lines, SortedLines() as candidates:
@@ -171,7 +171,7 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
     if not candidates.count:
         return
     claims = list(claims_of_others(run.catalog, table, location, run.now_ms()))
-    identity, links = identity_under(table.io), links_under(table.io)
+    identity, links = identity_under(table.io, deletes=True), links_under(table.io)
     for claim in claims:
         for recorded in recorded_locations(claim.table) if claim.around else ():
             forbid_relative_record(claim.table.io, recorded, claim.table.name)

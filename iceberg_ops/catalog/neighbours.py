@@ -67,7 +67,7 @@ def claims_of_others(catalog: Catalog, table: Table, location: str, now_ms: int 
 
     Raises CatalogUnavailableError, CorruptTableError and UnsupportedError (another table that cannot be read).
     """
-    identity = identity_under(table.io)
+    identity = identity_under(table.io, deletes=True)
     searched = folder_identity(identity, location)
     own = folder_identity(identity, table.location)
     for other, leased in _with_leased_folders(catalog, table, now_ms):
@@ -116,7 +116,7 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
 
     Raises the errors of ``claims_of_others``, and SharedTableError if another name holds the same table in the same place: it was
     registered twice, or is a copy whose metadata names the files here."""
-    identity, links = identity_under(table.io), links_under(table.io)
+    identity, links = identity_under(table.io, deletes=True), links_under(table.io)
     own = [folder_identity(identity, folder) for folder in own_folders]
     place = folder_identity(identity, table.location)
     folders: dict[str, str] = {}

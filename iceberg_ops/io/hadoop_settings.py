@@ -1,5 +1,6 @@
 """Hadoop's settings, with the client's rules: ``core-site.xml`` and ``hdfs-site.xml`` in HADOOP_CONF_DIR (or in
-HADOOP_HOME/etc/hadoop), and over them the properties ``hadoop.<name>``.
+HADOOP_HOME/etc/hadoop) with the files that they include (``xi:include``, as Hadoop's guide keeps mount tables), and over them the
+properties ``hadoop.<name>``.
 
 This package reads them too, because they define the file system of a location without authority, which authorities are the same
 (``hdfs://nn`` and ``hdfs://nn:8020``; a name service and its name nodes), and where the folders of a mount table lie.
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,9 @@ CONF_DIR = "hdfs.conf-dir"
 _FILES = ("core-site.xml", "hdfs-site.xml")
 _SERVICE = "dfs.ha.namenodes."
 _MOUNT_TABLE = "fs.viewfs.mounttable."
+_DEFAULT_MOUNT_TABLE = "default"
+"""The name of the mount table of locations that name none (Hadoop: ``ConfigUtil.getDefaultMountTableName``)."""
+_INCLUDE, _FALLBACK = (f"{{http://www.w3.org/2001/XInclude}}{name}" for name in ("include", "fallback"))
 _PORT = 8020
 """Where a name node listens if a location does not say it (Hadoop's own default)."""
 _PATIENCE = {
@@ -50,7 +54,8 @@ class HadoopSettings:
         conf_dir = _conf_dir(properties)
         values: dict[str, str] = {}
         for name in _FILES if conf_dir is not None else ():
-            values |= _read(path := Path(conf_dir or "") / name, _stamp(path))
+            path = Path(conf_dir or "") / name
+            values |= _read(path, tuple(map(_stamp, _with_included(path))))
         given = {key.removeprefix(PREFIX): value for key, value in properties.items() if key.startswith(PREFIX)}
         return cls(conf_dir, {**values, **given}, _services({**values, **given}))
 
@@ -64,7 +69,20 @@ class HadoopSettings:
     def default(self) -> tuple[str, str] | None:
         """(scheme, authority) of locations without one (``fs.defaultFS``); None if that is not HDFS."""
         parts = urlsplit(self.values.get("fs.defaultFS", ""))
-        return (parts.scheme.lower(), parts.netloc) if parts.scheme.lower() in SCHEMES and parts.netloc else None
+        scheme, authority = parts.scheme.lower(), parts.netloc
+        if scheme == "viewfs":
+            authority = authority or self._default_mount_table
+        return (scheme, authority) if scheme in SCHEMES and authority else None
+
+    def default_of(self, scheme: str) -> tuple[str, str] | None:
+        """The same for locations of this scheme (empty: without one)."""
+        if (default := self.default) is not None and scheme in ("", default[0]):
+            return default
+        return (scheme, self._default_mount_table) if scheme == "viewfs" else None
+
+    @property
+    def _default_mount_table(self) -> str:
+        return self.values.get("fs.viewfs.mounttable.default.name.key", _DEFAULT_MOUNT_TABLE)
 
     def authority(self, scheme: str, authority: str) -> str:
         """One spelling for all authorities that are certainly the same file system: the name service, else ``host:port``; that of
@@ -130,14 +148,59 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
+def _with_included(path: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """The file, and those that it includes. Raises OptionError."""
+    yield path
+    for included in _includes(path, _stamp(path)):
+        if included in (*around, path):
+            raise _unreadable(path, f"it includes itself by {included}")
+        yield from _with_included(included, (*around, path))
+
+
+@lru_cache(maxsize=32)
+def _includes(path: Path, _: tuple[int, int] | None) -> tuple[Path, ...]:
+    return tuple(path.parent / element.get("href", "") for element in _parsed(path).iter(_INCLUDE))
+
+
 @lru_cache(maxsize=8)
-def _read(path: Path, _: tuple[int, int] | None) -> Mapping[str, str]:
-    """Kept as long as the file has its stamp, because each comparison of locations needs the settings."""
+def _read(path: Path, _: tuple[tuple[int, int] | None, ...]) -> Mapping[str, str]:
+    """Kept as long as the file and those that it includes have their stamps, because each comparison of locations needs the
+    settings."""
+    return dict(_pairs(_parsed(path), path))
+
+
+def _pairs(element: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]]:
+    for child in element:
+        if child.tag == "property":
+            name, value = child.findtext("name"), child.findtext("value")
+            if name and value:
+                yield name.strip(), value.strip()
+        elif child.tag == _INCLUDE:
+            yield from _included(child, path)
+        else:
+            yield from _pairs(child, path)
+
+
+def _included(include: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]]:
+    """Settings of a file beside the including one; those of ``xi:fallback`` if there is no such file."""
+    included, fallback = path.parent / include.get("href", ""), include.find(_FALLBACK)
+    if _stamp(included) is not None:
+        yield from _pairs(_parsed(included), included)
+    elif fallback is not None:
+        yield from _pairs(fallback, path)
+    else:
+        raise _unreadable(path, f"it includes {included}, which is missing")
+
+
+def _parsed(path: Path) -> ElementTree.Element:
+    """The configuration; an empty one if there is no such file."""
     try:
-        root = ElementTree.fromstring(path.read_bytes())
+        return ElementTree.fromstring(path.read_bytes())
     except FileNotFoundError:
-        return {}
+        return ElementTree.Element("configuration")
     except (OSError, ElementTree.ParseError) as e:
-        raise OptionError(f"Hadoop's settings {path}: cannot be read ({e}): correct the file, or HADOOP_CONF_DIR") from None
-    pairs = ((p.findtext("name"), p.findtext("value")) for p in root.iter("property"))
-    return {name.strip(): value.strip() for name, value in pairs if name and value}
+        raise _unreadable(path, e) from None
+
+
+def _unreadable(path: Path, why: object) -> OptionError:
+    return OptionError(f"Hadoop's settings {path}: cannot be read ({why}): correct the file, or HADOOP_CONF_DIR")

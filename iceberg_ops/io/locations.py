@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from urllib.parse import unquote
 
-from iceberg_ops.errors import BadInputError
+from iceberg_ops.errors import BadInputError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.hadoop_settings import SCHEMES as HDFS_SCHEMES
 from iceberg_ops.io.hadoop_settings import HadoopSettings
@@ -115,14 +115,17 @@ def look_at_folders_again() -> None:
     _known = KnownFolders()
 
 
-def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
+def identity_under(io: FileIO, folders: KnownFolders | None = None, *, deletes: bool = False) -> Identity:
     """Identity of the locations that ``io`` serves: after its prefix mapping, in HDFS instead of a mount table, and on this machine
     with the symbolic links of folders followed, as recorded in ``folders`` (None: the process's own). One identity function always
-    gives the same result. It looks through wrappers of a FileIO, because it uses ``io.properties``."""
+    gives the same result. It looks through wrappers of a FileIO, because it uses ``io.properties``.
+
+    ``deletes``: files whose identity no recorded location has may be deleted. Then it raises UnsupportedError for a location in a
+    mount table that Hadoop's settings do not have, because it may be any of them."""
     identity: Identity = location_identity
     if _has_local_files(io):
         identity = _LocalIdentity(known_folders() if folders is None else folders)
-    found = _found_by(io)
+    found = _found_by(io, deletes)
     return identity if found is None else lambda location: identity(found(location))
 
 
@@ -180,21 +183,22 @@ def _mapped_by(io: FileIO) -> Callable[[str], str]:
     return MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)]).map if text else str
 
 
-def _found_by(io: FileIO) -> Callable[[str], str] | None:
+def _found_by(io: FileIO, must_be_known: bool = False) -> Callable[[str], str] | None:
     """Where ``io`` finds a location: after its prefix mapping, and in HDFS itself instead of a mount table. None: where it says."""
     mapped = _mapped_by(io) if io.properties.get(LOCATION_MAPPING) else None
     if io.properties.get("io-impl") not in _WITH_HDFS:
         return mapped
-    mounts = _MountTables(io)
+    mounts = _MountTables(io, must_be_known)
     return mounts if mapped is None else lambda location: mounts(mapped(location))
 
 
 class _MountTables:
-    """Hadoop's mount tables (``viewfs``): of a location in one of them, where the file lies in HDFS. Every other location, and one
-    whose table the settings do not have, is unchanged."""
+    """Hadoop's mount tables (``viewfs``): of a location in one of them, where the file lies in HDFS. Every other location is
+    unchanged; so is one whose table the settings do not have, if it need not be known: else UnsupportedError."""
 
-    def __init__(self, io: FileIO) -> None:
+    def __init__(self, io: FileIO, must_be_known: bool) -> None:
         self._properties = io.properties
+        self._must_be_known = must_be_known
         self._paths_may_be = io.properties.get("io-impl") == "hdfs"
         self._settings: HadoopSettings | None = None
         self._mounts: dict[str, dict[str, str]] = {}
@@ -202,17 +206,23 @@ class _MountTables:
     def __call__(self, location: str) -> str:
         if location[:7].lower() != _MOUNTED and not (self._paths_may_be and location.startswith("/")):
             return location
-        cluster, path = _prefix_of(location)[1] or self._default(), resolved(path_of(location))
+        scheme, authority = _prefix_of(location)
+        cluster, path = authority or self._default(scheme), resolved(path_of(location))
         if cluster not in self._mounts:
             self._mounts[cluster] = self._known().mounts(cluster) if cluster else {}
         mounts, folder = self._mounts[cluster], path.rstrip("/")
+        if cluster and not mounts and self._must_be_known:
+            raise UnsupportedError(
+                f"not supported: deleting files that no table records, because a table records {location}, and Hadoop's settings "
+                f"do not have the mount table {cluster}: let the job have the settings (HADOOP_CONF_DIR) of the engines that write"
+            )
         while folder and folder not in mounts:
             folder = folder.rpartition("/")[0]
         return f"{mounts[folder].rstrip('/')}{path[len(folder) :]}" if folder in mounts else location
 
-    def _default(self) -> str:
+    def _default(self, scheme: str) -> str:
         """The mount table of locations that name none; empty if there is none."""
-        scheme, authority = self._known().default or ("", "")
+        scheme, authority = self._known().default_of(scheme) or ("", "")
         return authority if scheme == "viewfs" else ""
 
     def _known(self) -> HadoopSettings:
@@ -236,7 +246,7 @@ def _file_system(io: FileIO, location: str) -> tuple[str, str]:
         return (scheme, authority or "") if scheme in _FILE_SYSTEMS else ("", "")  # elsewhere the identity has the authority
     settings = HadoopSettings.of(io.properties)
     if not authority:
-        scheme, authority = settings.default or (scheme, "")
+        scheme, authority = settings.default_of(scheme) or settings.default or (scheme, "")
     return scheme, settings.authority(scheme, authority) if authority else ""
 
 

@@ -19,7 +19,9 @@ from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import UnsupportedError, ValidationError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.locations import coarse_identity, folder_identity, identity_under, location_identity
 from iceberg_ops.spec.updates import SetProperties
@@ -45,8 +47,8 @@ SPELLINGS = {
 }
 
 
-def lake_at(tmp_path: Path, warehouse: str, **properties: str) -> Lake:
-    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=warehouse)
+def lake_at(tmp_path: Path, warehouse: str, io: FileIO | None = None, **properties: str) -> Lake:
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io or LocalFileIO(), warehouse=warehouse)
     catalog.create_namespace(("ns",))
     make_table(catalog, properties=properties)
     return Lake(catalog)
@@ -283,3 +285,14 @@ def test_old_metadata_of_the_table_a_copy_was_registered_from_stays(tmp_path: Pa
     for number in range(3):
         table = lake.catalog.commit_table(table, [], [SetProperties({**changes, "n": str(number)})])
     assert [path for path in logged if not lake.table.io.exists(path)] == []
+
+
+def test_nothing_is_removed_where_it_is_not_known_which_file_a_mount_table_means(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path, f"{tmp_path}/wh", io=load_file_io())
+    lake.append(numbered(0, 5))
+    stray = Path(lake.table.location) / "data" / "stray.parquet"
+    stray.write_bytes(b"x")
+    commit(lake.catalog, lake.table, AppendFiles(added=(data_file("viewfs://gone/wh/t/f.parquet"),)))
+    with pytest.raises(UnsupportedError, match="do not have the mount table gone"):
+        clean(lake)
+    assert stray.exists()

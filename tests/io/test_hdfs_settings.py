@@ -10,6 +10,7 @@ import pytest
 
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 from iceberg_ops.io import resolving
+from iceberg_ops.io.hadoop_settings import HadoopSettings
 from iceberg_ops.io.load import load_file_io
 from tests.io.test_hdfs import Storage, _path
 from tests.servers.stores import Store
@@ -86,3 +87,34 @@ def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(resolving.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(RuntimeMissingError, match=r"pip install 'iceberg-ops\[hdfs\]'"):
         load_file_io().read("hdfs://host/key")
+
+
+def _including(folder: Path, include: str) -> HadoopSettings:
+    one = "<property><name>one</name><value>before</value></property>"
+    (folder / "core-site.xml").write_text(
+        f'<configuration xmlns:xi="http://www.w3.org/2001/XInclude">{one}{include}</configuration>'
+    )
+    return HadoopSettings.of({"hdfs.conf-dir": str(folder)})
+
+
+def test_a_mount_table_in_a_file_of_its_own_is_read(tmp_path: Path) -> None:
+    include = '<xi:include href="mountTable.xml"/>'
+    _settings(tmp_path, "mountTable.xml", {"one": "included", "fs.viewfs.mounttable.all.link./wh": "hdfs://nn/wh"})
+    found = _including(tmp_path, include)
+    assert (found.values["one"], found.mounts("all")) == ("included", {"/wh": "hdfs://nn/wh"})
+    _settings(tmp_path, "mountTable.xml", {"fs.viewfs.mounttable.all.link./wh": "hdfs://nn/another"})
+    assert _including(tmp_path, include).mounts("all") == {"/wh": "hdfs://nn/another"}, "as it is now"
+    (tmp_path / "mountTable.xml").rename(tmp_path / "deep.xml")
+    (tmp_path / "mountTable.xml").write_text(
+        '<configuration xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="deep.xml"/></configuration>'
+    )
+    assert _including(tmp_path, include).mounts("all") == {"/wh": "hdfs://nn/another"}
+
+
+def test_a_file_that_is_to_be_included_and_is_missing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"it includes .*gone\.xml, which is missing"):
+        _including(tmp_path, '<xi:include href="gone.xml"/>')
+    fallback = "<xi:fallback><property><name>one</name><value>fallback</value></property></xi:fallback>"
+    assert _including(tmp_path, f'<xi:include href="gone.xml">{fallback}</xi:include>').values["one"] == "fallback"
+    with pytest.raises(OptionError, match="it includes itself"):
+        _including(tmp_path, '<xi:include href="core-site.xml"/>')

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.io.hadoop_settings import HadoopSettings
+from iceberg_ops.io.hdfs.places import place_of
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.locations import absolute_under, below, identity_under, is_absolute, location_identity, on_one_file_system
@@ -111,6 +114,7 @@ MOUNTED = {
     "viewfs://all/who/f": "hdfs://nn/who/f",
     "viewfs://all/": "hdfs://nn/",
 }
+NAMELESS = {"hadoop.fs.viewfs.mounttable.default.link./wh": "hdfs://nn/user/hive/warehouse"}
 
 
 @pytest.mark.parametrize("io_impl", ["resolving", "hdfs"])
@@ -126,5 +130,20 @@ def test_of_a_mount_table_that_the_settings_do_not_have_the_path_counts() -> Non
     assert identity_under(io)("viewfs://unknown/wh/t/f") == "/wh/t/f"
     assert identity_under(io)("/wh/t/f") == "/user/hive/warehouse/t/f"
     assert identity_under(load_file_io(MOUNTS))("/wh/t/f") == "/wh/t/f", "a file of this machine"
+    with pytest.raises(UnsupportedError, match="do not have the mount table unknown: let the job have"):
+        identity_under(io, deletes=True)("viewfs://unknown/wh/t/f")
+    assert identity_under(io, deletes=True)("viewfs://all/wh/t/f") == "/user/hive/warehouse/t/f"
     mapped = load_file_io({**MOUNTS, "location-mapping": '[["s3://b", "viewfs://all/wh"]]'})
     assert identity_under(mapped)("s3://b/t/f") == "/user/hive/warehouse/t/f"
+
+
+@pytest.mark.parametrize("default", ["viewfs:///", "viewfs://default", "hdfs://nn", "file:///"])
+def test_the_mount_table_of_locations_that_name_none_is_default(default: str) -> None:
+    properties = {**NAMELESS, "hadoop.fs.defaultFS": default, "io-impl": "hdfs"}
+    real = "hdfs://nn/user/hive/warehouse/t/f"
+    named = ["viewfs:/wh/t/f", "viewfs:///wh/t/f", *(["/wh/t/f"] if default.startswith("viewfs") else [])]
+    for io in map(load_file_io, (properties, {**properties, "hadoop.fs.viewfs.mounttable.default.name.key": "default"})):
+        for mounted in named:
+            assert identity_under(io, deletes=True)(mounted) == identity_under(io)(real)
+            assert on_one_file_system(io, mounted, real)
+            assert place_of(mounted, HadoopSettings.of(io.properties)).url == "viewfs://default"

@@ -33,8 +33,7 @@ def place_of(location: str, settings: HadoopSettings) -> Place:
     if scheme and scheme not in SCHEMES:
         raise _refused(location, f"its scheme is none of {', '.join(SCHEMES)}")
     if not authority:
-        default = settings.default
-        if default is None or scheme not in ("", default[0]):
+        if (default := settings.default_of(scheme)) is None:
             raise _refused(location, "it names no name node, and Hadoop's setting fs.defaultFS names none")
         scheme, authority = default
     path = resolved(m[3] or "/")
