@@ -12,7 +12,8 @@ A running import is not recorded yet. Its lease names the folder, so leases of t
 tables around the folder while it holds its lease, so a table that is created around the folder later finds the lease.
 
 Every table of the catalog is read, its own namespace first, and only if something would be deleted. Each table costs two reads of
-its metadata and one read of its leases, and a third read of its metadata if it may be renamed in the meantime. In a filesystem
+its metadata and one read of its leases, and a third read of its metadata if it may be renamed in the meantime; no more of it is
+kept in memory than its claims and a few facts. In a filesystem
 catalog every folder of the warehouse is read, because namespaces do not list all tables there (``warehouse_walk``). A table that
 cannot be read is an error, because its files cannot be identified.
 """
@@ -20,7 +21,7 @@ cannot be read is an error, because its files cannot be identified.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
@@ -28,7 +29,14 @@ from itertools import count
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.deletion.leases import REGISTRATION, active_leases
-from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, NoSuchTableError, SharedTableError, UnsupportedError
+from iceberg_ops.errors import (
+    CorruptTableError,
+    IcebergOpsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    SharedTableError,
+    UnsupportedError,
+)
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import (
     Identity,
@@ -38,9 +46,11 @@ from iceberg_ops.io.locations import (
     is_within,
     links_under,
 )
+from iceberg_ops.spec.table_uuid import same_uuid
+from iceberg_ops.table.metadata_files import read_metadata
 from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders, former_locations, imported_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
-from iceberg_ops.table.same_table import same_origin, same_table, share_a_snapshot
+from iceberg_ops.table.same_table import logged, same_origin, same_table, share_a_snapshot
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -49,6 +59,8 @@ _Found = tuple[Table, tuple[str, ...]]
 """Another table, and the folders whose files its jobs are about to commit."""
 
 _READ_AT_ONCE = 8
+_KEPT_AT_ONCE = 128
+"""The most tables in memory at a time: some have tens of megabytes of metadata, and a catalog may have ten thousand tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,53 +326,95 @@ def _of_others(
     load: Callable[[Identifier], Table | None],
     leased: Callable[[Table], tuple[str, ...]] | None = None,
 ) -> Iterator[_Found]:
-    """Each other table, with the folders that its jobs have ``leased``.
+    """Each other table, with the folders that its jobs have ``leased``. A table may come more than once.
 
     A name may get another table in the meantime: a table is renamed, two are swapped, or one replaces a dropped one. So if tables
     can be renamed, every name is read again, also the name of ``table``, until no name has a table that was not found under it
     before."""
     is_renamable = not isinstance(catalog, KeepsTablesInFolders)
-    own, holders = table.identifier[1:], dict[Identifier, Table | None]()
+    own, holders = table.identifier[1:], dict[Identifier, _Holder | None]()
 
-    def look(name: Identifier) -> tuple[Table | None, _Found | None]:
-        """The table of this name, and the same with its leased folders if it was not found under this name before. An import takes
-        its lease before it looks for other tables, and releases it after its commit. So the leases are read first, then the
-        table."""
+    def look(name: Identifier) -> _Look:
+        """An import takes its lease before it looks for other tables, and releases it after its commit. So the leases are read
+        first, then the table."""
         before = load(name)
-        if before is None or _is_still(before, holders.get(name)) or (name == own and same_table(table, before)):
-            return before, None
+        if before is None:
+            return _Look(None)
+        holder, is_still = _Holder.of(before), _is_still(before, holders.get(name))
+        if is_still or (name == own and same_table(table, before)):
+            return _Look(holder)
         if leased is None:
-            return before, (before, ())
+            return _Look(holder, (before, ()), is_still is False)
         folders = leased(before)
         now = load(name)
-        return (None, None) if now is None else (before, (now, folders))
+        return _Look(None) if now is None else _Look(holder, (now, folders), is_still is False)
 
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
         for turn in count():
             is_new = turn == 0 and is_renamable
             for names in _names(catalog, own):
-                for name, (holder, found) in zip(names, threads.map(look, names), strict=True):
-                    is_new |= turn > 0 and (found is not None or name not in holders)
-                    holders[name] = holder
-                    if found is not None:
-                        yield found
+                for name, seen in zip(names, threads.map(look, names), strict=True):
+                    is_new |= turn > 0 and (seen.is_another or name not in holders)
+                    holders[name] = seen.holder
+                    if seen.found is not None:
+                        yield seen.found
             if not is_new:
                 return
 
 
-def _is_still(table: Table, holder: Table | None) -> bool:
-    """Whether the name still has the table that it had when it was read before."""
-    return holder is not None and same_table(holder, table) and holder.location == table.location
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A state of the table that a name had: as little of it as shows later whether the name still has the table."""
+
+    uuid: str
+    location: str
+    metadata_location: str
+    last_updated_ms: int
+
+    @classmethod
+    def of(cls, table: Table) -> _Holder:
+        metadata = table.metadata
+        return cls(metadata.table_uuid, table.location, table.metadata_location, metadata.last_updated_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The table that a name has. ``found``: the table with its leased folders, unless it is certain that the name had it before.
+    ``is_another``: it is certain that the name did not have it before."""
+
+    holder: _Holder | None
+    found: _Found | None = None
+    is_another: bool = False
+
+
+def _is_still(table: Table, holder: _Holder | None) -> bool | None:
+    """Whether the name still has the table that it had when it was read before. If its metadata log does not show this, the state
+    of then is read again; None if its file is gone: commits delete old files."""
+    if holder is None or holder.location != table.location:
+        return False
+    if holder.uuid and table.metadata.table_uuid and not same_uuid(holder.uuid, table.metadata.table_uuid):
+        return False
+    if logged(table, holder.metadata_location, holder.last_updated_ms):
+        return True
+    try:
+        before = read_metadata(table.io, holder.metadata_location)
+    except IcebergOpsError as e:
+        log.info("it is not known whether table %s is the same table as before: %s", table.name, e)
+        return None
+    if before.last_updated_ms != holder.last_updated_ms:
+        return None
+    return same_table(Table(table.identifier, before, holder.metadata_location, table.io), table)
 
 
 def _names(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
-    """Names of tables. If namespaces list all tables, those of the namespace of ``own`` come first. ``own`` is not among them if it
-    cannot be another table's name."""
+    """Names of tables, some at a time. If namespaces list all tables, those of the namespace of ``own`` come first. ``own`` is not
+    among them if it cannot be another table's name."""
     if isinstance(catalog, KeepsTablesInFolders):
-        yield [name for name in catalog.all_tables() if name != own]
-        return
-    for namespace in _namespaces(catalog, own[:-1]):
-        yield _tables_in(catalog, namespace)
+        listed: Iterable[list[Identifier]] = [[name for name in catalog.all_tables() if name != own]]
+    else:
+        listed = (_tables_in(catalog, namespace) for namespace in _namespaces(catalog, own[:-1]))
+    for names in listed:
+        yield from (names[start : start + _KEPT_AT_ONCE] for start in range(0, len(names), _KEPT_AT_ONCE))
 
 
 def _namespaces(catalog: Catalog, first: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

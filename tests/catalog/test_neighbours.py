@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
 from tests.actions.test_housekeeping import later, plant
-from tests.builders import SCHEMA, make_table
+from tests.builders import SCHEMA, make_catalog, make_table
 from tests.catalog.wrappers import Wrapped
 
 
@@ -295,3 +296,46 @@ def test_a_table_that_moves_to_a_namespace_that_was_listed_already_is_found(monk
     assert cleaned(lake) == {stray}
     other.identifier = ("ns", "near")
     assert other.rows() == rows
+
+
+class _Commits(Wrapped):
+    """Another job commits twice to the table ``other`` right before each look at it. Its log keeps one former state."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.looks = 0
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        if identifier == ("ns", "other") and threading.current_thread().name.startswith("neighbours"):
+            self.looks += 1
+            for n in range(2):
+                commit(self.inner, self.inner.load_table(identifier), UpdateProperties(updates={"n": f"{self.looks}.{n}"}))
+        loaded: Table = self.inner.load_table(identifier)
+        return loaded
+
+
+@pytest.mark.parametrize(("deletes", "looks"), [("false", 3), ("true", 4)], ids=["its former states are there", "and gone"])
+def test_a_table_whose_log_does_not_show_the_state_of_before_does_not_hold_up_the_look(deletes: str, looks: int) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    short = {"write_metadata_previous-versions-max": "1", "write_metadata_delete-after-commit_enabled": deletes}
+    other = another(lake, ("ns", "other"), write_data_path=f"{lake.table.location}/lent", **short)
+    rows, stray, busy = other.rows(), plant(lake), _Commits(lake.catalog)
+    assert set(lake.run("remove_orphan_files", now=lambda: later(4), catalog=busy).files) == {stray}
+    assert other.rows() == rows
+    assert busy.looks == looks, "two reads of each table that is found, one that shows it has not changed"
+
+
+def test_the_metadata_of_other_tables_is_not_kept() -> None:
+    """A catalog may have ten thousand tables, some of them with tens of megabytes of metadata."""
+    catalog, size, tables = make_catalog(), 1 << 20, 40
+    first = make_table(catalog)
+    for n in range(tables):
+        make_table(catalog, identifier=("ns", f"other{n:02}"), properties={"large": "x" * size})
+    tracemalloc.start()
+    try:
+        kept = [tracemalloc.get_traced_memory()[0] for _ in neighbours.other_tables(catalog, first)]
+    finally:
+        tracemalloc.stop()
+    assert len(kept) == tables
+    assert kept[-1] < tables * size / 2

@@ -1,6 +1,7 @@
 """Files that a catalog of Spark reads through Hadoop's own clients, as the settings of Spark and of the catalog configure them.
 
-S3 is ``fs.s3a.*``, of which ``fs.s3a.bucket.NAME.*`` is for one bucket. A warehouse without scheme lies in ``fs.defaultFS``.
+S3 is ``fs.s3a.*``, of which ``fs.s3a.bucket.NAME.*`` is for one bucket. HDFS is ``dfs.*``, and ``fs.viewfs.*`` for mount tables. A
+warehouse without scheme lies in ``fs.defaultFS``.
 Settings of the catalog (``hadoop.*``) count before Spark's (``spark.hadoop.*``). Sources: Hadoop 3.4, "Hadoop-AWS module"; Iceberg
 1.11, ``SparkUtil.hadoopConfCatalogOverrides``.
 """
@@ -30,6 +31,7 @@ _BUCKET = "fs.s3a.bucket."
 _WHO_AND_HOW = ("fs.s3a.assumed.role.arn", "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
 """Settings for S3 that change who acts, or what a written file is."""
 _DEFAULT = "fs.defaultFS"
+_OF_HDFS = ("dfs.", "fs.viewfs.")
 
 
 def hadoop_files(given: Mapping[str, str], settings: Mapping[str, str], notes: list[str]) -> dict[str, str]:
@@ -42,24 +44,25 @@ def hadoop_files(given: Mapping[str, str], settings: Mapping[str, str], notes: l
     both = {key.removeprefix(_OF_SPARK): value for key, value in settings.items() if key.startswith(_OF_SPARK)} | own
     warehouse = urlsplit(given.get("warehouse", ""))
     notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not _has_effect(key)]
-    default = {} if warehouse.scheme or not warehouse.path else _in_default_file_system(both)
-    return default | _of_s3a(given, both, warehouse.netloc, notes)
+    of_hdfs = {f"{_OF_CATALOG}{key}": value for key, value in both.items() if key.startswith(_OF_HDFS)}
+    default = {} if warehouse.scheme or not warehouse.path else _in_default_file_system(both, of_hdfs)
+    return of_hdfs | default | _of_s3a(given, both, warehouse.netloc, notes)
 
 
 def _has_effect(key: str) -> bool:
-    return key in (*_S3A, _TLS, _DEFAULT) or key.startswith((_BUCKET, "dfs."))
+    return key in (*_S3A, _TLS, _DEFAULT) or key.startswith((_BUCKET, *_OF_HDFS))
 
 
-def _in_default_file_system(both: Mapping[str, str]) -> dict[str, str]:
+def _in_default_file_system(both: Mapping[str, str], of_hdfs: Mapping[str, str]) -> dict[str, str]:
     """What a location without scheme means; the settings of HADOOP_CONF_DIR are read where Spark's own name nothing."""
-    of_hdfs = {f"{_OF_CATALOG}{key}": value for key, value in both.items() if key == _DEFAULT or key.startswith("dfs.")}
+    default = {f"{_OF_CATALOG}{_DEFAULT}": both[_DEFAULT]} if _DEFAULT in both else {}
     try:
-        named = HadoopSettings.of(of_hdfs).values.get(_DEFAULT, "")
+        named = HadoopSettings.of({**of_hdfs, **default}).values.get(_DEFAULT, "")
     except OptionError as e:
         raise Unusable(str(e)) from None
     scheme = urlsplit(named).scheme.lower()
     if scheme in SCHEMES:
-        return {**of_hdfs, IO_IMPL: "hdfs"}
+        return {**default, IO_IMPL: "hdfs"}
     if scheme not in ("", "file"):
         raise Unusable(
             f"its warehouse has no scheme, and is in {_DEFAULT} {scheme}:// then: write the scheme and authority before it"

@@ -56,7 +56,7 @@ class RestNamespaces:
         return sorted({n[: depth + 1] for n in found if n[:depth] == parent and len(n) > depth})
 
     def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: NoSuchNamespaceError) -> Iterator[Any]:
-        """The items of every page. Raises CorruptTableError if a server returns the same page token again."""
+        """The items of every page. Raises CorruptTableError if a server returns the same page token again, or has no last page."""
         size = self._settings.page_size
         paging = {"pageToken": "", **({} if size is None else {"pageSize": str(size)})}
         seen: set[str] = set()
@@ -73,6 +73,7 @@ class RestNamespaces:
                 raise CorruptTableError(f"catalog {self._catalog}: {what}: the server returned the same page token twice")
             seen.add(token)
             paging = {**paging, "pageToken": token}
+        raise CorruptTableError(f"catalog {self._catalog}: {what}: the server returned {_MOST_PAGES:,} pages, and another token")
 
     def properties(self, namespace: tuple[str, ...]) -> dict[str, str]:
         """See ``Catalog.namespace_properties``."""

@@ -102,6 +102,18 @@ def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
             {"warehouse": "/wh", "hadoop.fs.defaultFS": "hdfs://lake", "io-impl": "hdfs"},
         ),
         (
+            [
+                *("type hadoop", "warehouse viewfs://all/wh", "spark.hadoop.dfs.ha.namenodes.lake a,b"),
+                *("hadoop.fs.viewfs.mounttable.all.link./wh hdfs://lake/wh", "spark.hadoop.fs.defaultFS hdfs://lake"),
+            ],
+            "filesystem",
+            {
+                "warehouse": "viewfs://all/wh",
+                "hadoop.dfs.ha.namenodes.lake": "a,b",
+                "hadoop.fs.viewfs.mounttable.all.link./wh": "hdfs://lake/wh",
+            },
+        ),
+        (
             ["type hadoop", "warehouse file:///wh", "spark.hadoop.fs.defaultFS hdfs://a:8020"],
             "filesystem",
             {"warehouse": "file:///wh"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.rest import namespaces
 from iceberg_ops.catalog.rest.rest_catalog import RestCatalog
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import (
@@ -133,6 +135,15 @@ def test_a_server_that_gives_a_page_for_ever_is_an_error(server: FakeServer) -> 
     server.spoil(answers(lambda: httpx.Response(200, json=page)), "GET", "/namespaces", times=3)
     with pytest.raises(CorruptTableError, match="the same page token twice"):
         server.catalog().list_namespaces()
+
+
+def test_a_server_that_has_ever_another_page_is_an_error(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "_MOST_PAGES", 3)
+    tokens = itertools.count()
+    page = answers(lambda: httpx.Response(200, json={"identifiers": [], "next-page-token": f"p{next(tokens)}"}))
+    server.spoil(page, "GET", "/tables", times=4)
+    with pytest.raises(CorruptTableError, match="listing tables of ns: the server returned 3 pages, and another token"):
+        server.catalog().list_tables(("ns",))
 
 
 def test_a_table_that_has_not_changed_is_not_sent_again(server: FakeServer) -> None:
