@@ -389,13 +389,15 @@ class _Look:
 
 def _is_still(table: Table, holder: _Holder | None) -> bool | None:
     """Whether the name still has the table that it had when it was read before. If its metadata log does not show this, the state
-    of then is read again; None if its file is gone: commits delete old files."""
+    of then is read again; None if its file cannot be read: commits delete old files."""
     if holder is None or holder.location != table.location:
         return False
     if holder.uuid and table.metadata.table_uuid and not same_uuid(holder.uuid, table.metadata.table_uuid):
         return False
     if logged(table, holder.metadata_location, holder.last_updated_ms):
         return True
+    if not holder.metadata_location:
+        return None  # A server need not say where the metadata is.
     try:
         before = read_metadata(table.io, holder.metadata_location)
     except IcebergOpsError as e:

@@ -101,7 +101,7 @@ class Glue:
 
     def pages(self, call: str, key: str, **arguments: Any) -> Iterator[Any]:
         """Every element of a list that comes in pages. Raises what ``read`` raises."""
-        token: dict[str, str] = {}
+        token, seen = dict[str, str](), set[str]()
         while True:
             found = self.read(call, **arguments, **token)
             if not isinstance(listed := found.get(key), list):
@@ -109,6 +109,11 @@ class Glue:
             yield from listed
             if not (following := found.get("NextToken")):
                 return
+            if following in seen:
+                raise CatalogUnavailableError(
+                    f"catalog {self._catalog}: {call} returned the same page token twice: it is not Glue's"
+                )
+            seen.add(following)
             token = {"NextToken": following}
 
     def change(self, call: str, **arguments: Any) -> None:

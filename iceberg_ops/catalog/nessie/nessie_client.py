@@ -130,6 +130,8 @@ class Nessie:
                 yield str(entry["type"]), tuple(entry["name"]["elements"])
             if not found.get("hasMore"):
                 return
+            if params.get("page-token") == found["token"]:
+                raise CatalogUnavailableError(f"catalog {self._catalog}: the server returned the same page token twice")
             params["page-token"] = found["token"]
             state = self._state(reference, found["effectiveReference"])
             reference = Reference(state.name, state.hash)
@@ -279,6 +281,8 @@ class Nessie:
             yield from found["logEntries"]
             if not found.get("hasMore"):
                 return
+            if params.get("page-token") == found["token"]:
+                raise CatalogUnavailableError(f"catalog {self._catalog}: the server returned the same page token twice")
             params["page-token"] = found["token"]
 
 
