@@ -16,14 +16,28 @@ from tests.builders import make_table
 from tests.servers.stores import Store
 
 
+def _included(folder: Path, settings: dict[str, str]) -> dict[str, str]:
+    """The settings in a file of their own, which ``core-site.xml`` includes, as in Hadoop's guide."""
+    begin, end = '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">', "</configuration>"
+    listed = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    (folder / "mountTable.xml").write_text(f"{begin}{listed}{end}")
+    (folder / "core-site.xml").write_text(f'{begin}<xi:include href="mountTable.xml"/>{end}')
+    return {"hdfs.conf-dir": str(folder)}
+
+
+def _properties(_folder: Path, settings: dict[str, str]) -> dict[str, str]:
+    return {f"hadoop.{name}": value for name, value in settings.items()}
+
+
+@pytest.mark.parametrize("configured", [_properties, _included], ids=["properties", "an included file"])
 @pytest.mark.parametrize("mounted", ["location", "data path"])
 def test_orphan_removal_knows_the_files_that_are_recorded_in_the_other_way(
-    object_store: Callable[[str], Store], tmp_path: Path, mounted: str
+    object_store: Callable[[str], Store], tmp_path: Path, mounted: str, configured: Callable[[Path, dict[str, str]], dict[str, str]]
 ) -> None:
     root = object_store("hdfs").root
     real, by_table = f"{root}/{uuid.uuid4().hex}/warehouse", "viewfs://all/wh"
     mounts = {"link./wh": real, "linkFallback": f"{root}/"}
-    io = load_file_io({f"hadoop.fs.viewfs.mounttable.all.{name}": value for name, value in mounts.items()})
+    io = load_file_io(configured(tmp_path, {f"fs.viewfs.mounttable.all.{name}": value for name, value in mounts.items()}))
     first, second = (by_table, real) if mounted == "location" else (real, by_table)
     catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io, warehouse=first)
     catalog.create_namespace(("ns",))
