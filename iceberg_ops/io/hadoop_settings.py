@@ -27,7 +27,6 @@ _SERVICE = "dfs.ha.namenodes."
 _MOUNT_TABLE = "fs.viewfs.mounttable."
 _DEFAULT_MOUNT_TABLE = "default"
 """The name of the mount table of locations that name none (Hadoop: ``ConfigUtil.getDefaultMountTableName``)."""
-_INCLUDE, _FALLBACK = (f"{{http://www.w3.org/2001/XInclude}}{name}" for name in ("include", "fallback"))
 _PORT = 8020
 """Where a name node listens if a location does not say it (Hadoop's own default)."""
 _PATIENCE = {
@@ -159,7 +158,7 @@ def _with_included(path: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:
 
 @lru_cache(maxsize=32)
 def _includes(path: Path, _: tuple[int, int] | None) -> tuple[Path, ...]:
-    return tuple(path.parent / element.get("href", "") for element in _parsed(path).iter(_INCLUDE))
+    return tuple(path.parent / element.get("href", "") for element in _parsed(path).iter() if _local_name(element) == "include")
 
 
 @lru_cache(maxsize=8)
@@ -171,11 +170,11 @@ def _read(path: Path, _: tuple[tuple[int, int] | None, ...]) -> Mapping[str, str
 
 def _pairs(element: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]]:
     for child in element:
-        if child.tag == "property":
+        if _local_name(child) == "property":
             name, value = child.findtext("name"), child.findtext("value")
             if name and value:
                 yield name.strip(), value.strip()
-        elif child.tag == _INCLUDE:
+        elif _local_name(child) == "include":
             yield from _included(child, path)
         else:
             yield from _pairs(child, path)
@@ -183,13 +182,19 @@ def _pairs(element: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]
 
 def _included(include: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]]:
     """Settings of a file beside the including one; those of ``xi:fallback`` if there is no such file."""
-    included, fallback = path.parent / include.get("href", ""), include.find(_FALLBACK)
+    included = path.parent / include.get("href", "")
+    fallback = next((child for child in include if _local_name(child) == "fallback"), None)
     if _stamp(included) is not None:
         yield from _pairs(_parsed(included), included)
     elif fallback is not None:
         yield from _pairs(fallback, path)
     else:
         raise _unreadable(path, f"it includes {included}, which is missing")
+
+
+def _local_name(element: ElementTree.Element) -> str:
+    """Without its namespace, which Hadoop ignores."""
+    return element.tag.rpartition("}")[2]
 
 
 def _parsed(path: Path) -> ElementTree.Element:

@@ -102,6 +102,7 @@ def test_a_mount_table_in_a_file_of_its_own_is_read(tmp_path: Path) -> None:
     _settings(tmp_path, "mountTable.xml", {"one": "included", "fs.viewfs.mounttable.all.link./wh": "hdfs://nn/wh"})
     found = _including(tmp_path, include)
     assert (found.values["one"], found.mounts("all")) == ("included", {"/wh": "hdfs://nn/wh"})
+    assert _including(tmp_path, '<include href="mountTable.xml"/>').values == found.values, "Hadoop ignores its namespace"
     _settings(tmp_path, "mountTable.xml", {"fs.viewfs.mounttable.all.link./wh": "hdfs://nn/another"})
     assert _including(tmp_path, include).mounts("all") == {"/wh": "hdfs://nn/another"}, "as it is now"
     (tmp_path / "mountTable.xml").rename(tmp_path / "deep.xml")

@@ -21,6 +21,7 @@ from iceberg_ops.errors import (
     CorruptTableError,
     IcebergOpsError,
     NoSuchNamespaceError,
+    TerminalError,
 )
 from iceberg_ops.serde.json.json_objects import JsonObject, as_list, as_text, as_text_map
 
@@ -48,14 +49,17 @@ class RestNamespaces:
             return []
         what, depth = f"listing namespaces{f' of {shown(parent)}' if parent else ''}", len(parent)
         params = {"parent": self._addresses.joined(parent)} if parent else {}
+        missing = self._no_namespace(parent) if parent else self._no_answer_to(what)
         try:
-            items = self._pages(self._addresses.namespaces, "namespaces", what, params, self._no_namespace(parent))
+            items = self._pages(self._addresses.namespaces, "namespaces", what, params, missing)
             found = [tuple(as_text(level, "a level") for level in as_list(item, "a namespace")) for item in items]
-        except NoSuchNamespaceError:
+        except NoSuchNamespaceError as e:
+            if not parent:
+                raise self._no_answer_to(what) from e
             return []
         return sorted({n[: depth + 1] for n in found if n[:depth] == parent and len(n) > depth})
 
-    def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: NoSuchNamespaceError) -> Iterator[Any]:
+    def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: IcebergOpsError) -> Iterator[Any]:
         """The items of every page. Raises CorruptTableError if a server returns the same page token again, or has no last page."""
         size = self._settings.page_size
         paging = {"pageToken": "", **({} if size is None else {"pageSize": str(size)})}
@@ -151,6 +155,12 @@ class RestNamespaces:
 
     def _no_namespace(self, namespace: Sequence[str]) -> NoSuchNamespaceError:
         return NoSuchNamespaceError(f"catalog {self._catalog} has no namespace {shown(namespace)}")
+
+    def _no_answer_to(self, what: str) -> TerminalError:
+        """A catalog without namespaces has an empty list of them: a 404 does not mean that it has no tables."""
+        return TerminalError(
+            f"catalog {self._catalog}: {what}: the server answers 404: check the properties uri, warehouse and prefix"
+        )
 
     def _already(self, name: str, answer: Answer) -> str:
         return f"namespace {name} already exists in catalog {self._catalog} ({answer})"

@@ -137,6 +137,16 @@ def test_a_server_that_gives_a_page_for_ever_is_an_error(server: FakeServer) -> 
         server.catalog().list_namespaces()
 
 
+@pytest.mark.parametrize("kind", ["NoSuchNamespaceException", "NoSuchObject", ""])
+def test_a_server_that_knows_no_namespaces_at_all_is_not_an_empty_catalog(server: FakeServer, kind: str) -> None:
+    """Whoever must know all tables before a file is deleted would see none."""
+    server.spoil(answers(lambda: error(404, kind)), "GET", "/namespaces")
+    with pytest.raises(TerminalError, match="listing namespaces: the server answers 404: check the properties"):
+        server.catalog().list_namespaces()
+    server.spoil(answers(lambda: error(404, "NoSuchNamespaceException")), "GET", "/namespaces")
+    assert server.catalog().list_namespaces(("gone",)) == []
+
+
 def test_a_server_that_has_ever_another_page_is_an_error(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "_MOST_PAGES", 3)
     tokens = itertools.count()
