@@ -90,21 +90,33 @@ class SqlCatalog(PointerCatalog):
             .values(metadata_location=new, previous_metadata_location=expected)
         )
         with self._connection() as connection:
-            return connection.execute(statement).rowcount == 1
+            changed = connection.execute(statement).rowcount
+        return self._is_done(changed, lambda: self._current_location(identifier) == new)
 
     def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
         this = and_(self._row_of(old), TABLES.c.metadata_location == expected)
         statement = update(TABLES).where(this).values(table_namespace=".".join(new[:-1]), table_name=new[-1])
         with self._connection() as connection:
             try:
-                return connection.execute(statement).rowcount == 1
+                changed = connection.execute(statement).rowcount
             except IntegrityError:
                 raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}") from None
+        return self._is_done(changed, lambda: self._current_location(new) == expected)
 
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         this = and_(self._row_of(identifier), TABLES.c.metadata_location == expected)
         with self._connection() as connection:
-            return connection.execute(delete(TABLES).where(this)).rowcount == 1
+            changed = connection.execute(delete(TABLES).where(this)).rowcount
+        return self._is_done(changed, lambda: self._current_location(identifier) is None)
+
+    def _is_done(self, changed: int, is_there: Callable[[], bool]) -> bool:
+        """Whether a statement has changed its row. Some drivers do not say how many rows they changed (DBAPI: a negative number):
+        then ``is_there`` shows it. Raises CatalogUnavailableError if it shows nothing: the change may have happened."""
+        if changed >= 0:
+            return changed == 1
+        if is_there():
+            return True
+        raise CatalogUnavailableError(f"catalog {self.name}: the driver of its database does not say whether it made a change")
 
     # namespaces
 

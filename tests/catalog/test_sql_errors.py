@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
+from sqlalchemy.engine.cursor import CursorResult
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InternalError, OperationalError, ProgrammingError
 
 from iceberg_ops.catalog import sql_schema
@@ -215,3 +216,20 @@ def test_what_was_refused_once_and_taken_at_the_next_try_is_done_once(catalog: S
 
     assert commit(catalog, table, AppendFiles(added=(data_file("a"),))).attempts == 1
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+
+
+def test_a_driver_that_does_not_say_how_many_rows_it_changed_loses_no_table(
+    catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The DBAPI permits a negative number. The change was made, and its metadata file must stay."""
+    table, new = make_table(catalog), (*IDENTIFIER[:-1], "new")
+    monkeypatch.setattr(CursorResult, "rowcount", property(lambda _: -1))
+    commit(catalog, table, AppendFiles(added=(data_file("a"),)), sleep=lambda _: None)
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+    with pytest.raises(CatalogUnavailableError, match="does not say whether it made a change"):
+        catalog._swap_pointer(IDENTIFIER, table.metadata_location, "another")
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+    catalog.rename_table(IDENTIFIER, new)
+    assert live_paths(catalog.load_table(new)) == {"a"}
+    catalog.drop_table(new)
+    assert catalog.list_tables(IDENTIFIER[:-1]) == []
