@@ -35,6 +35,7 @@ from iceberg_ops.commit.protocol.run_keys import (
     publisher,
     wap_ids_of,
 )
+from iceberg_ops.commit.validation.promoted_dates import date_beyond_nanoseconds
 from iceberg_ops.commit.validation.remembered_copies import Origins
 from iceberg_ops.commit.validation.schema_conflicts import may_be_null, of_another_type, without_required
 from iceberg_ops.errors import NoSuchSnapshotError, NotPublishableError
@@ -224,6 +225,8 @@ def no_former_columns(table: Table, picked: Snapshot) -> None:
     if why is None:
         added = _added_by(table, picked)
         why = without_required(metadata, written, lambda i: any(may_be_null(f, i) for f in added)) if added else None
+        if why is None and (date := date_beyond_nanoseconds(metadata.schema, written, added)) is not None:
+            raise NotPublishableError(f"Cannot cherrypick snapshot {picked.snapshot_id}: {date}", snapshot_id=picked.snapshot_id)
     if why is not None:
         raise NotPublishableError(
             f"Cannot cherrypick snapshot {picked.snapshot_id}: {why} when it was written: write its rows again",
