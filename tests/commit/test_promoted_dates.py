@@ -9,15 +9,17 @@ import pytest
 
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
-from iceberg_ops.errors import SchemaError
+from iceberg_ops.errors import NotPublishableError, SchemaError, ValidationError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan
+from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.types import DATE, LONG, TIMESTAMP, TIMESTAMP_NS, IcebergType, NestedField, StructType
@@ -40,9 +42,13 @@ def table_of(*days: int | None, **properties: str) -> tuple[Any, Table]:
 
 def append(catalog: Any, *days: int | None, branch: str = "main") -> Table:
     table = catalog.load_table(IDENTIFIER)
+    return commit(catalog, table, AppendFiles(added=written(table, *days), branch=branch)).table
+
+
+def written(table: Table, *days: int | None) -> tuple[DataFile, ...]:
     writer = PartitionedWriter(WriteContext.for_table(table.metadata), table.io, operation_id=f"a{next(_NAMES)}")
     writer.write(batch_of(SCHEMA, [(number, (day,)) for number, day in enumerate(days)]))
-    return commit(catalog, table, AppendFiles(added=tuple(writer.close()), branch=branch)).table
+    return tuple(writer.close())
 
 
 def promotion(table: Table, new: IcebergType = TIMESTAMP_NS) -> UpdateSchema:
@@ -88,3 +94,38 @@ def test_a_date_that_is_committed_meanwhile_refuses_it_too() -> None:
     catalog, table = table_of(0)
     with pytest.raises(SchemaError, match="has a date outside"):
         commit(Meddles(catalog, lambda: append(catalog, NEVER)), table, promotion(table))
+
+
+@pytest.mark.parametrize(("day", "is_kept"), [(NEVER, False), (LAST, True)])
+def test_rows_that_were_written_before_the_promotion_and_are_committed_after_it_must_fit(day: int, is_kept: bool) -> None:
+    """They were committed, and no scan of the table could be read any more."""
+    catalog, table = table_of(0)
+    promoted = Meddles(catalog, lambda: commit(catalog, table, promotion(table)))
+    mine = AppendFiles(added=written(table, day))
+    if is_kept:
+        commit(promoted, table, mine, sleep=lambda _: None)
+    else:
+        with pytest.raises(ValidationError, match=r"'s\.d' \(field 3\) is of type timestamp_ns, and cannot hold a date outside"):
+            commit(promoted, table, mine, sleep=lambda _: None)
+    assert len(scan_table(catalog.load_table(IDENTIFIER))) == 1 + is_kept
+
+
+@pytest.mark.parametrize("has_moved", [False, True])
+@pytest.mark.parametrize(("day", "is_kept"), [(NEVER, False), (LAST, True)])
+def test_rows_that_were_staged_before_the_promotion_are_published_only_if_they_fit(
+    day: int, is_kept: bool, has_moved: bool
+) -> None:
+    catalog, table = table_of(0)
+    staged = commit(catalog, table, AppendFiles(added=written(table, day), staged=True)).snapshot
+    assert staged is not None
+    if has_moved:
+        append(catalog, 1)
+    table = catalog.load_table(IDENTIFIER)
+    commit(catalog, table, promotion(table))
+    pick = CherryPick(snapshot_id=staged.snapshot_id)
+    if is_kept:
+        commit(catalog, table, pick)
+    else:
+        with pytest.raises(NotPublishableError, match="cannot hold a date outside"):
+            commit(catalog, table, pick)
+    assert len(scan_table(catalog.load_table(IDENTIFIER))) == 1 + has_moved + is_kept

@@ -1,6 +1,7 @@
 """Applies one snapshot's changes to a branch again (Java: CherryPickOperation), and publishes a staged one (WAP).
 
 An append is re-applied; so is a dynamic partition overwrite, as long as no commit added files to its partitions since its parent.
+Neither may have added deletes, nor an append have removed files, whatever another engine calls its commit.
 Any other snapshot is picked only if the branch can be fast-forwarded to it. Nothing is applied twice: not a snapshot that is
 already an ancestor, not one that was picked, not a WAP id that was published.
 
@@ -11,13 +12,14 @@ that tag again; the catalog refuses this if the snapshot is not in the table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.manifests.removals import PartitionPruning, Removals
 from iceberg_ops.commit.manifests.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.manifests.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
-from iceberg_ops.commit.protocol.changed_entries import changed_data
+from iceberg_ops.commit.protocol.changed_entries import changes_of
 from iceberg_ops.commit.protocol.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.protocol.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.protocol.operation import StagedCommit, ref_as_seen, staged_updates, still_there
@@ -33,6 +35,7 @@ from iceberg_ops.commit.protocol.run_keys import (
     publisher,
     wap_ids_of,
 )
+from iceberg_ops.commit.validation.promoted_dates import date_beyond_nanoseconds
 from iceberg_ops.commit.validation.remembered_copies import Origins
 from iceberg_ops.commit.validation.schema_conflicts import may_be_null, of_another_type, without_required
 from iceberg_ops.errors import NoSuchSnapshotError, NotPublishableError
@@ -70,9 +73,10 @@ class CherryPick(SnapshotOperationFields):
             return StagedCommit()
         if self._is_fast_forward(table, picked):
             return self._fast_forward(table, picked)
-        if picked.operation != SnapshotOperation.APPEND.value and not _replaces_partitions(picked):
+        gone = tuple(e.data_file for e in changes_of(table, picked, ManifestContent.DATA, EntryStatus.DELETED))
+        if (why := _not_applied_again(table, picked, gone)) is not None:
             raise NotPublishableError(
-                f"Cannot cherry-pick snapshot {picked.snapshot_id}: not append, dynamic overwrite, or fast-forward",
+                f"Cannot cherry-pick snapshot {picked.snapshot_id}: not append, dynamic overwrite, or fast-forward{why}",
                 snapshot_id=picked.snapshot_id,
                 operation=picked.operation,
             )
@@ -83,7 +87,6 @@ class CherryPick(SnapshotOperationFields):
             properties[PUBLISHED_WAP_ID] = wap_id
         if _replaces_partitions(picked):
             properties[REPLACE_PARTITIONS] = "true"
-        gone = tuple(e.data_file for e in changed_data(table, picked, EntryStatus.DELETED))
         changes = Changes(
             operation=SnapshotOperation(picked.operation or "append"),
             data=tuple(NewFile(f) for f in _added_by(table, picked)),
@@ -222,6 +225,8 @@ def no_former_columns(table: Table, picked: Snapshot) -> None:
     if why is None:
         added = _added_by(table, picked)
         why = without_required(metadata, written, lambda i: any(may_be_null(f, i) for f in added)) if added else None
+        if why is None and (date := date_beyond_nanoseconds(metadata.schema, written, added)) is not None:
+            raise NotPublishableError(f"Cannot cherrypick snapshot {picked.snapshot_id}: {date}", snapshot_id=picked.snapshot_id)
     if why is not None:
         raise NotPublishableError(
             f"Cannot cherrypick snapshot {picked.snapshot_id}: {why} when it was written: write its rows again",
@@ -249,6 +254,18 @@ def _replaces_partitions(snapshot: Snapshot) -> bool:
     return snapshot.operation == "overwrite" and snapshot.summary.get(REPLACE_PARTITIONS) == "true"
 
 
+def _not_applied_again(table: Table, picked: Snapshot, gone: Sequence[DataFile]) -> str | None:
+    """Why the snapshot cannot be applied to another state of the table; None if it can. Its manifests decide, not its name:
+    deletes would be lost, and rows of a replaced file that were deleted since would come back."""
+    replaces = _replaces_partitions(picked)
+    if picked.operation != SnapshotOperation.APPEND.value and not replaces:
+        return ""
+    if gone and not replaces:
+        return f": it is called an append, and removed {gone[0].file_path}"
+    deletes = changes_of(table, picked, ManifestContent.DELETES, EntryStatus.ADDED)
+    return f": it also added deletes, {deletes[0].data_file.file_path}" if deletes else None
+
+
 def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
     """Locations of the manifests that the snapshot inherited unchanged."""
     mine = snapshot.snapshot_id
@@ -257,4 +274,4 @@ def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
 
 def _added_by(table: Table, snapshot: Snapshot) -> list[DataFile]:
     """Data files that the snapshot added."""
-    return [e.data_file for e in changed_data(table, snapshot, EntryStatus.ADDED)]
+    return [e.data_file for e in changes_of(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED)]

@@ -63,15 +63,17 @@ def changed_entries(
     may_match: ManifestTest = lambda _: True,
 ) -> Iterator[ManifestEntry]:
     """Entries of the files that ``snapshot`` added or removed (``status`` ADDED or DELETED): its own, or those that a comparison
-    finds, only of manifests that ``may_match``. Raises CorruptTableError."""
+    finds, never both, only of manifests that ``may_match``. Raises CorruptTableError."""
     mine, agree = snapshot.snapshot_id, content in of.agrees
+    entered: list[ManifestEntry] = []
     for manifest in of.wrote if agree else ():
         if manifest.content is content and has(manifest, status) and may_match(manifest):
             found = [e for e in entries_of(table, manifest) if _is_change(e, status, mine)]
             agree = agree and _count(manifest, status) == len(found)
-            yield from found
+            entered += found
     old = None if agree else before(table, snapshot)
     if old is None:
+        yield from entered
         return
     new = manifests_of(table, snapshot)
     gone, came = _without(_of(content, old), new), _without(_of(content, new), old)
@@ -91,10 +93,10 @@ def changed_entries(
             yield entry
 
 
-def changed_data(table: Table, snapshot: Snapshot, status: EntryStatus) -> list[ManifestEntry]:
-    """Entries of the data files that ``snapshot`` added or removed; if its parent has expired, of those that it entered."""
+def changes_of(table: Table, snapshot: Snapshot, content: ManifestContent, status: EntryStatus) -> list[ManifestEntry]:
+    """Entries of the files that ``snapshot`` added or removed; if its parent has expired, of those that it entered."""
     found = listed(snapshot, before(table, snapshot), manifests_of(table, snapshot))
-    return list(changed_entries(table, snapshot, found, ManifestContent.DATA, status))
+    return list(changed_entries(table, snapshot, found, content, status))
 
 
 def _is_change(entry: ManifestEntry, status: EntryStatus, mine: int) -> bool:

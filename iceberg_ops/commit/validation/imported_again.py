@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iceberg_ops.commit.protocol.changed_entries import changed_data
+from iceberg_ops.commit.protocol.changed_entries import changes_of
 from iceberg_ops.commit.protocol.history import ANY_OPERATION, Change, History, conflict
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.manifests import EntryStatus
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
 from iceberg_ops.table.table import Table
 
@@ -37,5 +37,5 @@ def _added(table: Table, history: History) -> Iterator[Change]:
     known = {s.snapshot_id for s in (*history.snapshots, *table.metadata.ancestors(start))}
     for snapshot in table.metadata.snapshots:
         if snapshot.snapshot_id not in known and snapshot.snapshot_id not in history.callers.snapshots_by_id:
-            for entry in changed_data(table, snapshot, EntryStatus.ADDED):
+            for entry in changes_of(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED):
                 yield snapshot, entry

@@ -2,12 +2,13 @@
 
 The format allows the promotion, and then every scan of the column fails: in this package, in Iceberg Java, and for good, because no
 type goes back. Dates that stand for "never" (9999-12-31) are such dates. The bounds of live files tell; a file without bounds is
-not read. Only branches are checked: a tag is read with its own schema.
+not read. Only branches are checked: a tag is read with its own schema. Files that were written before the promotion and are
+committed or published after it are checked then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from iceberg_ops.errors import CorruptTableError, SchemaError
 from iceberg_ops.spec.content_files import DataFile
@@ -26,8 +27,7 @@ _LAST_DAY = 106_751
 def no_dates_beyond_nanoseconds(table: Table, schema: Schema) -> tuple[TableRequirement, ...]:
     """The requirements for ``schema`` to replace the current one: no branch was moved or created since its files were looked at.
     Empty if the change promotes no date to timestamp_ns: then no file is read. Raises SchemaError, CorruptTableError."""
-    after = schema.fields_by_id
-    dates = [i for i, f in table.schema.fields_by_id.items() if f.type == DATE and i in after and after[i].type == TIMESTAMP_NS]
+    dates = _promoted(table.schema, schema)
     if not dates:
         return ()
     branches = {name: ref.snapshot_id for name, ref in table.metadata.refs.items() if ref.is_branch}
@@ -41,6 +41,24 @@ def no_dates_beyond_nanoseconds(table: Table, schema: Schema) -> tuple[TableRequ
                     f"these rows and run rewrite_data_files"
                 )
     return (*(AssertRefSnapshotId(name, head) for name, head in branches.items()), AssertSameHeads(table.metadata))
+
+
+def date_beyond_nanoseconds(now: Schema, written: Schema, files: Iterable[DataFile]) -> str | None:
+    """A date of ``files`` of schema ``written`` that its column cannot hold any more, and which column; None if there is none."""
+    dates = _promoted(written, now)
+    for file, field_id in ((f, i) for f in files if dates for i in dates):
+        if _is_beyond(file, field_id):
+            return (
+                f"column {now.names_by_id[field_id]!r} (field {field_id}) is of type timestamp_ns, and cannot hold a date outside "
+                f"1677-09-22 to 2262-04-11 of {file.file_path}, which was written when it was of type date"
+            )
+    return None
+
+
+def _promoted(before: Schema, after: Schema) -> list[int]:
+    """Date columns, by id, that are timestamp_ns afterwards."""
+    then = after.fields_by_id
+    return [i for i, f in before.fields_by_id.items() if f.type == DATE and i in then and then[i].type == TIMESTAMP_NS]
 
 
 def _live_files(table: Table, branches: dict[str, int]) -> Iterator[tuple[str, DataFile]]:

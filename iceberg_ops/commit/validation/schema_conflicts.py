@@ -20,6 +20,7 @@ from dataclasses import replace
 from iceberg_ops.commit.protocol.history import History, conflict
 from iceberg_ops.commit.protocol.operation import StagedCommit
 from iceberg_ops.commit.validation.checks import is_by_equality, new_deletes_for
+from iceberg_ops.commit.validation.promoted_dates import date_beyond_nanoseconds
 from iceberg_ops.errors import CorruptTableError, UnsupportedError, ValidationError
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
@@ -78,9 +79,9 @@ def no_columns_that_came_back(table: Table, history: History, copied: Sequence[s
 def no_files_of_other_columns(
     table: Table, history: History, added: Sequence[DataFile], manifests: Sequence[ManifestFile] = ()
 ) -> None:
-    """Prevents files that no reader of the table can read: written for a column that now has another type, or without a required
-    column. ``added``, equality deletes included, and the files of ``manifests`` were written with the schema that the caller
-    saw."""
+    """Prevents files that no reader of the table can read: written for a column that now has another type, or one that cannot hold
+    their dates, or without a required column. ``added``, equality deletes included, and the files of ``manifests`` were written
+    with the schema that the caller saw. Dates in files of ``manifests`` are not looked at."""
     now, written = table.metadata, history.callers.schema
     paths = (*(f.file_path for f in added), *(m.manifest_path for m in manifests))
     if not paths or written.struct == now.schema.struct:
@@ -96,6 +97,8 @@ def no_files_of_other_columns(
             file_path=paths[0],
             file_paths=paths,
         )
+    if (why := date_beyond_nanoseconds(now.schema, written, added)) is not None:
+        raise ValidationError(f"Cannot commit, {why}", file_path=paths[0], file_paths=paths)
 
 
 def of_another_type(now: TableMetadata, written: Schema, field_ids: Collection[int] | None = None) -> str | None:
