@@ -93,7 +93,8 @@ def test_a_job_spec_from_a_pipe_is_read_once_and_its_secrets_are_hidden(tmp_path
 @pytest.mark.parametrize("command", ["health lake.ns.t", "health lake.ns.t --json"])
 def test_health_shows_no_secret_of_a_catalog(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """It answers on standard output, and hid patterns only."""
-    catalog = {"name": "lake", "type": "sql", "properties": {"s3.secret-access-key": "geheim-77"}}
+    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "s3.secret-access-key": "geheim-77"}
+    catalog = {"name": "lake", "type": "sql", "properties": properties}
     (tmp_path / "catalogs.yml").write_text(json.dumps({"catalogs": [catalog]}))
     monkeypatch.setattr("iceberg_ops.actions.dispatch.run_job", refused)
     ran = cli(*command.split())
