@@ -50,7 +50,10 @@ HELD = {
     ),
     "cherry_pick:no_double_publish:0": "commit/test_checks.py::test_a_snapshot_without_a_wap_id_is_picked_once",
     "cherry_pick:no_double_publish:1": "commit/test_checks.py::test_a_wap_id_is_published_once_though_two_snapshots_have_it",
-    "cherry_pick:no_former_columns:0": "commit/test_replaced_tables.py",
+    "cherry_pick:no_former_columns:0": (
+        "commit/test_promoted_dates.py::test_rows_that_were_staged_before_the_promotion_are_published_only_if_they_fit"
+    ),
+    "cherry_pick:no_former_columns:1": "commit/test_replaced_tables.py",
     "cherry_pick:no_replaced_rows:0": f"{OPERATIONS}::test_a_partition_overwrite_is_not_picked_over_rows_that_came_meanwhile",
     "committer:_Loop._check_same_table:0": OPERATIONS,
     "expire_snapshots:ExpireSnapshots.decided:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
