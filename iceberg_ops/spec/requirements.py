@@ -92,6 +92,12 @@ class AssertSameHeads(TableRequirement):
             )
 
 
+def same_heads(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
+    """All branches and tags are as in ``metadata``; the catalogs of other engines can check the branches, too."""
+    branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in metadata.refs.items() if ref.is_branch)
+    return (*branches, AssertSameHeads(metadata))
+
+
 def _heads(metadata: TableMetadata) -> set[tuple[str, int]]:
     return {(name, ref.snapshot_id) for name, ref in metadata.refs.items()}
 

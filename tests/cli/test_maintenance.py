@@ -330,7 +330,7 @@ def test_only_the_owner_reads_the_job_spec_that_spark_gets(lake: Lake, tmp_path:
 def test_health_opens_a_catalog_once_to_list_it_and_once_for_all_tables(
     lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was opened anew for every action on every table."""
+    """It was opened again for every action on every table."""
     assert run(["create", "wh.ns.u", "id int"]) == 0
     opened: list[str] = []
 

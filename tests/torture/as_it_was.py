@@ -176,7 +176,7 @@ def _under_its_own_id(snapshot: Any, manifests: Sequence[ManifestFile]) -> tuple
 
 
 def by_its_name(_: Any, history: Any, snapshot: Any) -> bool:
-    """An append was what it said, whatever it did."""
+    """A snapshot that calls itself an append counted as one, without a look at its manifests."""
     return True
 
 

@@ -128,11 +128,8 @@ class Nessie:
             found = self._read("GET", reference, "entries", params=params)
             for entry in found["entries"]:
                 yield str(entry["type"]), tuple(entry["name"]["elements"])
-            if not found.get("hasMore"):
+            if not self._has_next_page(found, params):
                 return
-            if params.get("page-token") == found["token"]:
-                raise CatalogUnavailableError(f"catalog {self._catalog}: the server returned the same page token twice")
-            params["page-token"] = found["token"]
             state = self._state(reference, found["effectiveReference"])
             reference = Reference(state.name, state.hash)
 
@@ -279,11 +276,17 @@ class Nessie:
         while True:
             found = self._read("GET", reference, "history", params=params)
             yield from found["logEntries"]
-            if not found.get("hasMore"):
+            if not self._has_next_page(found, params):
                 return
-            if params.get("page-token") == found["token"]:
-                raise CatalogUnavailableError(f"catalog {self._catalog}: the server returned the same page token twice")
-            params["page-token"] = found["token"]
+
+    def _has_next_page(self, found: Mapping[str, Any], params: dict[str, str]) -> bool:
+        """Whether a page follows ``found``; then ``params`` ask for it. Raises CatalogUnavailableError."""
+        if not found.get("hasMore"):
+            return False
+        if params.get("page-token") == found["token"]:
+            raise CatalogUnavailableError(f"catalog {self._catalog}: the server returned the same page token twice")
+        params["page-token"] = found["token"]
+        return True
 
 
 def _os_user() -> str:

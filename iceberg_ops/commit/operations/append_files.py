@@ -15,6 +15,7 @@ from iceberg_ops.commit.validation import imported_again, schema_conflicts
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.requirements import same_heads
 from iceberg_ops.spec.snapshots import SnapshotOperation
 from iceberg_ops.table.table import Table
 
@@ -50,4 +51,4 @@ class AppendFiles(SnapshotOperationFields):
             merge=self.merge,
         )
         staged = prepared.stage(table, self.target, changes)
-        return replace(staged, requirements=(*staged.requirements, *imported_again.same_heads(table))) if self.only_new else staged
+        return replace(staged, requirements=(*staged.requirements, *same_heads(table.metadata))) if self.only_new else staged

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.manifests import ManifestContent
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
+from iceberg_ops.spec.requirements import TableRequirement, same_heads
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.table.former_columns import live_entries_of
 from iceberg_ops.table.manifests import manifests_of
@@ -32,8 +32,7 @@ def no_dropped_delete_keys(table: Table, schema: Schema) -> tuple[TableRequireme
             for entry in live_entries_of(table, snapshot, manifest):
                 if lost := dropped.intersection(entry.data_file.equality_ids or ()):
                     raise SchemaError(_refusal(table, min(lost), name, ref.is_branch, entry.data_file.file_path))
-    branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)
-    return (*branches, AssertSameHeads(table.metadata))
+    return same_heads(table.metadata)
 
 
 def _refusal(table: Table, field_id: int, ref: str, is_branch: bool, path: str) -> str:

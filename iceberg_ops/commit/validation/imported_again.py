@@ -11,7 +11,6 @@ from iceberg_ops.commit.protocol.changed_entries import changes_of
 from iceberg_ops.commit.protocol.history import ANY_OPERATION, Change, History, conflict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
 from iceberg_ops.table.table import Table
 
 
@@ -23,12 +22,6 @@ def no_file_added_meanwhile(table: Table, history: History, added: Sequence[Data
         if history.identity(entry.data_file.file_path) in wanted:
             path = entry.data_file.file_path
             raise conflict(f"Cannot add a file that was added concurrently: {path}", snapshot, entry.data_file, (path,))
-
-
-def same_heads(table: Table) -> tuple[TableRequirement, ...]:
-    """The requirements when files are added that no other commit has added: all branches are unchanged since they were read."""
-    branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)
-    return (*branches, AssertSameHeads(table.metadata))
 
 
 def _added(table: Table, history: History) -> Iterator[Change]:

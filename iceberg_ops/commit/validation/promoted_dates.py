@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from iceberg_ops.errors import CorruptTableError, SchemaError
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
+from iceberg_ops.spec.requirements import TableRequirement, same_heads
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DATE, TIMESTAMP_NS
 from iceberg_ops.spec.values import from_bytes
@@ -40,13 +40,13 @@ def no_dates_beyond_nanoseconds(table: Table, schema: Schema) -> tuple[TableRequ
                     f"timestamp_ns can hold, and no scan of the column would succeed: promote it to timestamp, or first change "
                     f"these rows and run rewrite_data_files"
                 )
-    return (*(AssertRefSnapshotId(name, head) for name, head in branches.items()), AssertSameHeads(table.metadata))
+    return same_heads(table.metadata)
 
 
 def date_beyond_nanoseconds(now: Schema, written: Schema, files: Iterable[DataFile]) -> str | None:
     """A date of ``files`` of schema ``written`` that its column cannot hold any more, and which column; None if there is none."""
     dates = _promoted(written, now)
-    for file, field_id in ((f, i) for f in files if dates for i in dates):
+    for file, field_id in ((f, i) for f in files for i in dates):
         if _is_beyond(file, field_id):
             return (
                 f"column {now.names_by_id[field_id]!r} (field {field_id}) is of type timestamp_ns, and cannot hold a date outside "
