@@ -35,7 +35,14 @@ from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError, ValidationError
+from iceberg_ops.errors import (
+    CatalogUnavailableError,
+    CommitFailedError,
+    CommitStateUnknownError,
+    CorruptTableError,
+    ValidationError,
+)
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.metadata_files import read_metadata
@@ -285,6 +292,28 @@ def check_former_states(server: NessieServer, lake: Lake) -> None:
     for place in places:
         table = Table(lake.table.identifier, read_metadata(lake.catalog.io, place), place, lake.catalog.io)
         assert [file for file in reachable_files(table) if not lake.catalog.io.exists(file)] == []
+
+
+def is_cut_off_metadata(io: FileIO, file: str) -> bool:
+    """A metadata file that a REST server wrote when it was killed. Orphan removal keeps a metadata file that does not parse, since
+    its table is not known."""
+    if not file.endswith(".metadata.json"):
+        return False
+    try:
+        read_metadata(io, file)
+    except CorruptTableError:
+        return True
+    return False
+
+
+def test_a_whole_metadata_file_is_not_taken_for_a_cut_off_one() -> None:
+    """Else the test would not notice a metadata file that a writer leaves."""
+    table = make_table(make_catalog())
+    whole = table.metadata_location
+    cut_off = whole.replace("00000-", "00001-")
+    table.io.write(cut_off, table.io.read(whole)[:100])
+    files = (whole, cut_off, f"{table.location}/data/a.parquet")
+    assert [is_cut_off_metadata(table.io, file) for file in files] == [False, True, False]
 
 
 OVERCOME: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
