@@ -86,7 +86,7 @@ build/servers/.installed: tests/servers/install.sh
 interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
 	ICEBERG_OPS_REQUIRE_ORACLES=1 $(BIN)/python -m pytest tests/interop
 
-lint: $(STAMP)  ## style, formatting, floors
+lint: $(STAMP)  ## style, formatting, import layers
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache

@@ -1,4 +1,4 @@
-"""The layout that ARCHITECTURE promises: floors hold, files stay short, names describe their content."""
+"""The layout that ARCHITECTURE promises: layers hold, files stay short, names describe their content."""
 
 from __future__ import annotations
 
