@@ -63,8 +63,8 @@ class _Heard:
 
 @contextmanager
 def errors_of_reads(source: pa.NativeFile) -> Iterator[None]:
-    """Within this context ``source`` is read by a library that makes an error of its own of each error of a read (liborc). Raises
-    the reader's own instead: a store that gives no answer, or an interrupt, is no damage."""
+    """Within this context ``source`` is read by a library that replaces each error of a read by one of its own (liborc). Raises the
+    reader's error instead: an unavailable store, or an interrupt, is no damage of the file."""
     try:
         yield
     except Exception:

@@ -15,7 +15,7 @@ import pyarrow as pa
 _ENOUGH_ROWS = 1 << 16
 MOST_BYTES = 8 << 20
 _LARGE = 4
-"""A batch of at least a fourth of the limit is worth its own call."""
+"""A batch of at least a fourth of the limit is passed on alone."""
 
 
 def together(batches: Iterable[pa.RecordBatch], most_bytes: int = MOST_BYTES) -> Generator[pa.RecordBatch]:

@@ -1,8 +1,8 @@
 """Bounds of geometry and geography columns (spec: "Bounds for Geometry and Geography").
 
 A box over all coordinates; NaN adds nothing, and a dimension without values is left out. No bounds are better than wrong ones:
-there are none if x or y has no value, if a value is not WKB, and, for geographies, if a shape has edges (they bulge beyond their
-ends) or a coordinate lies outside its canonical range.
+there are none if x or y has no value, if a value is not WKB, and, for geographies, if a shape has edges (a curved edge may lie
+outside the box of its end points) or a coordinate lies outside its canonical range.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Sets are read in parallel as long as all together take no more than the largest 
 releases its memory and reads its set again alone: then no other thread reads, and it has the whole limit. So no thread waits for
 another while it holds memory, and later threads cannot delay a waiting one for ever.
 
-Locks are taken in one order: the entrance, the room, the guard. Code never waits while holding the guard, which every reader needs.
+Locks are taken in one order: ``_entrance`` (lets one reader in at a time), ``_room`` (held by all parallel readers together, or by
+a single reader), ``_guard`` (protects the counts). Code never waits while holding ``_guard``, which every reader needs.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Observer:
             self._look(f, column, row_group, False)
 
     def _look(self, f: NestedField, array: pa.Array | pa.ChunkedArray, row_group: int, repeated: bool) -> None:
-        """All chunks of text are checked together: a long text in one of them leaves the others without statistics, too."""
+        """All chunks of text are checked together, because a long text in one of them removes the statistics of all."""
         if isinstance(array, pa.ChunkedArray) and isinstance(f.type, ListType | MapType | GeometryType | GeographyType):
             for chunk in array.chunks:
                 self._look(f, chunk, row_group, repeated)

@@ -1,8 +1,8 @@
 """ORC files as Arrow batches, a stripe at a time.
 
 A part of a file is the stripes whose first byte lies in it, so that parts that cover a file read every row once. ORC stores
-nanoseconds; they are floored to the read schema's unit (ORC-02). Arrow holds them in 64 bits, which reach from 1677-09-21 to
-2262-04-11, and cannot read them in another form: a column with a timestamp outside is refused by name, and the others are read.
+nanoseconds; they are floored to the read schema's unit (ORC-02). Arrow holds them in 64 bits, from 1677-09-21 to 2262-04-11, and
+has no other form for them: a column with a timestamp outside this range is refused, and the others are read.
 """
 
 from __future__ import annotations

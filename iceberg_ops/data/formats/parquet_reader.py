@@ -33,8 +33,8 @@ from iceberg_ops.io.file_io import FileIO
 DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
 _INDEX_BYTES, _PAGE_BYTES = 3, 512
 _HELD_BYTES = 64 << 20
-"""Of a file in a store, Arrow joins the requests of all row groups that are read in one pass, and holds their bytes until its end.
-So a pass has row groups of at most this many bytes, or one."""
+"""For a file in a store, Arrow joins the requests of all row groups that are read in one pass, and holds their bytes until the end
+of the pass. So a pass has row groups of at most this many bytes, or a single one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class ParquetDataFile:
         return file, plain
 
     def _keep_in_dictionaries(self, metadata: pq.FileMetaData, leaves: set[int], groups: Sequence[int]) -> None:
-        """Open the file again if other columns among the leaves should be read as dictionaries than are now: with dictionaries the
-        work does not touch each value."""
+        """Open the file again if other columns among the leaves should be read as dictionaries than are now: with dictionaries not
+        every value is processed."""
         text = self._text_columns(leaves)
         names = [path for c, path in text if all(stayed_in_dictionary(metadata.row_group(g).column(c)) for g in groups)]
         if names == [path for _, path in text if path in self._names]:

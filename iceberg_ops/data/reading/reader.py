@@ -44,7 +44,7 @@ from iceberg_ops.spec.types import IcebergType, NestedField
 from iceberg_ops.table.table import Table
 
 WHOLE_BYTES = 8 << 20
-"""A file up to this size is asked for as a whole (``tasks_ahead``) where all its columns are needed."""
+"""A file up to this size is requested as a whole (``tasks_ahead``) if all its columns are needed."""
 _AHEAD_BYTES = 8 << 20
 """A scan reads the next batches of a task ahead if it has more bytes than this: for less, a thread costs more than it gains."""
 
@@ -233,8 +233,8 @@ def scan_batches(
     """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all). With ``check_texts``,
     text that is not UTF-8 is a CorruptTableError that names the file.
 
-    The scan is planned, and checked, before the first batch is requested. Raises UnsupportedError (a column that only changes
-    have), SchemaError, WhereError, CorruptTableError.
+    The scan is planned, and checked, before the first batch is requested. Raises UnsupportedError (a column that only a changelog
+    has), SchemaError, WhereError, CorruptTableError.
     """
     tasks, context = _planned(table, scan, columns)
     for_texts = context.projected.fields if check_texts else ()

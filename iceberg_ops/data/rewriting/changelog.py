@@ -112,7 +112,7 @@ def _parts(change: ChangelogTask, context: ReadContext, io: FileIO) -> Iterator[
     whole = [replace(t, residual=ALWAYS_TRUE) for t in (change.task, with_deletes_after(change))]
     before, after = (dead_positions(t, context.select([POS]), io) for t in whole)
     for kind, positions in ((DELETE, np.setdiff1d(after, before)), (INSERT, np.setdiff1d(before, after))):
-        if len(positions):  # rows come back if a snapshot removed deletes
+        if len(positions):  # a snapshot that removed deletes adds their rows again
             yield _Part(kind, *about, replace(change.task, deletes=()), positions)
 
 

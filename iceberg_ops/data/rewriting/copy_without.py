@@ -3,8 +3,8 @@
 The deletes of each file are already applied to the rows that are read. Rows read, dropped and written are counted, and must add up
 before anything is committed (``check_counts``).
 
-The new rows of a statement are in separate files, which are small if few rows change. A copy includes the rows of such files
-(``taken_in``), so that a statement does not leave more small files than it found.
+The new rows of a statement are first written to separate files, which are small if few rows change. A copy includes the rows of
+such files (``taken_in``), so that a statement does not increase the number of small files.
 """
 
 from __future__ import annotations

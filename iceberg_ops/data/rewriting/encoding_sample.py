@@ -1,9 +1,9 @@
-"""Estimates the size of small files after they are written together, from a sample that is encoded and thrown away.
+"""Estimates the size of small files after they are written together, from a sample that is encoded and discarded.
 
 Many small files hold many dictionaries and many footers, may be written with another codec, and shrink by a sixth or a third when
-they are merged. A plan that adds up their bytes promises more files than there is data for, each below the target. Large files are
-already well encoded: they count with their size. Rows that deletes remove count too. The sample of a sort is sorted, because the
-order changes the encoded size.
+they are merged. A plan that only adds up their bytes expects too many output files, each below the target. Large files are already
+well encoded: they count with their size. Rows that deletes remove count too. The sample of a sort is sorted, because the order
+changes the encoded size.
 
 The rule: an estimate is never above the input size, because a small sample overestimates, and never an error: the work that reads
 the files reports unreadable ones.

@@ -54,7 +54,7 @@ READ_ROWS = 1 << 18
 
 
 def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
-    """Do a group's work; ``io`` None: built from ``work.io_properties``.
+    """Rewrite a group; ``io`` None: built from ``work.io_properties``.
 
     Raises CorruptTableError for unreadable input, VerificationError if rows read and written differ; then the written files are
     deleted again.
@@ -139,7 +139,7 @@ def writer_of(
 
 
 def keys_of_work(work: GroupWork, schema: Schema, io: FileIO) -> KeyMaker | None:
-    """Makes the keys of canonical batches of ``schema``; None: the work's rows keep the order of its tasks."""
+    """Makes the keys of canonical batches of ``schema``; None: rows keep the order of the tasks."""
     if not work.is_sorted:
         return None
     return key_maker(work, schema, key_sample_of(work, io) if work.zorder_columns else None)
@@ -157,13 +157,13 @@ def ordered(
 
 
 def key_sample_of(work: GroupWork, io: FileIO) -> KeySample:
-    """The sample of the columns by which the work orders; always equal for the same work."""
+    """The sample of the columns by which rows are ordered; always equal for the same ``GroupWork``."""
     read = ReadContext.from_json(work.read)
     return key_sample([task_from_json(task) for task in work.tasks], read, key_ids(work, read.projected), io)
 
 
 def key_maker(work: GroupWork, schema: Schema, sample: KeySample | None) -> KeyMaker:
-    """Makes the keys of canonical batches of ``schema``; z-order needs the work's sample. Raises SchemaError."""
+    """Makes the keys of canonical batches of ``schema``; z-order needs the sample. Raises SchemaError."""
     if work.sort_order is not None:
         return order_keys(schema, sort_order_from_dict(work.sort_order))
     assert sample is not None
@@ -172,7 +172,7 @@ def key_maker(work: GroupWork, schema: Schema, sample: KeySample | None) -> KeyM
 
 
 def key_ids(work: GroupWork, schema: Schema) -> list[int]:
-    """Field ids of the columns by which the work's rows are ordered. Raises SchemaError."""
+    """Field ids of the columns by which the rows are ordered. Raises SchemaError."""
     if work.sort_order is not None:
         return [f.source_id for f in sort_order_from_dict(work.sort_order).fields]
     return [_field_id(schema, name) for name in work.zorder_columns]

@@ -1,9 +1,9 @@
-"""Finds the new places of the rows of a rewritten work, after the rewrite.
+"""Finds the new places of the rows of a rewritten group, after the rewrite.
 
 A rewrite without conflict never needs this, so it records nothing: files are immutable, tasks name the deletes that were applied,
 and a sort can be repeated from its keys alone (``external_sort``). The result is checked against the written files: always the
-counts, and for a sorted work the keys of every new row in their order. Raises VerificationError if they do not agree,
-CorruptTableError if a file is gone.
+counts, and for a sort the keys of every new row in their order. Raises VerificationError if they do not agree, CorruptTableError if
+a file is gone.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def dead_positions(task: FileScanTask, context: ReadContext, io: FileIO) -> Posi
 
 
 def _key_context(work: GroupWork, write: WriteContext) -> ReadContext:
-    """Reads the top-level columns that determine order and partition, in the order of the work's own reading."""
+    """Reads the top-level columns that determine order and partition, in the order in which the rewrite read them."""
     read = ReadContext.from_json(work.read)
     ids = key_ids(work, read.projected) if work.is_sorted else []
     if work.partition is None:

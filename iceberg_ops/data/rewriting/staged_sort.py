@@ -75,15 +75,14 @@ RunAll = Callable[[Callable[[str], str], list[str]], list[str]]
 
 
 def is_staged(work: GroupWork) -> bool:
-    """Whether the work can be sorted in stages: its output is one partition, and other processes can reach its store."""
+    """Whether the group can be sorted in stages: its output is one partition, and other processes can reach its store."""
     return work.is_sorted and work.partition is not None and work.io_properties.get("io-impl") != "memory"
 
 
 def sorted_in_stages(work: GroupWork, parts: int, run_all: RunAll) -> GroupResult:
-    """Sort a work by up to ``parts`` tasks, then ``work.ranges`` tasks.
-
-    Raises the errors of ``run_all`` and VerificationError. Staged files are deleted in any case, and so are the work's files if
-    their counts differ from the input. If a range fails, the caller deletes the files of ranges that were written before.
+    """Sort a group by up to ``parts`` tasks, then ``work.ranges`` tasks. Raises the errors of ``run_all`` and VerificationError.
+    Staged files are deleted in any case, and so are the output files if their counts differ from the input. If a range fails, the
+    caller deletes the files of ranges that were written before.
     """
     staged = StagedSort(work, parts)
     try:
@@ -93,7 +92,7 @@ def sorted_in_stages(work: GroupWork, parts: int, run_all: RunAll) -> GroupResul
 
 
 class StagedSort:
-    """The coordination of one work: ``part_texts`` -> ``sort_part`` each -> ``range_texts`` -> ``write_range`` each ->
+    """Coordinates one staged sort: ``part_texts`` -> ``sort_part`` each -> ``range_texts`` -> ``write_range`` each ->
     ``result``."""
 
     def __init__(self, work: GroupWork, parts: int) -> None:

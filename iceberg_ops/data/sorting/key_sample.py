@@ -1,8 +1,8 @@
-"""A sample of the columns by which rows are ordered, from all over a work's files.
+"""A sample of the columns by which rows are ordered, spread over all files of a ``GroupWork``.
 
-It determines where to cut the rows into even ranges, and where z-order cuts the values of its columns. The same work always gives
-the same sample: row groups are chosen by their number, rows by their position. Deletes are not applied (some additional rows do no
-harm).
+It determines where to cut the rows into even ranges, and where z-order cuts the values of its columns. The same ``GroupWork``
+always gives the same sample: row groups are chosen by their number, rows by their position. Deletes are not applied (some
+additional rows do no harm).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def bits_per_column(columns: int) -> int:
 
 
 def zorder_cuts(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> list[pa.Array | None]:
-    """The values at which each column is cut into even parts. ``sample`` holds canonical rows of ``schema`` from all over the
+    """The values at which each column is cut into even parts. ``sample`` holds canonical rows of ``schema``, spread over all the
     data."""
     bits = bits_per_column(len(field_ids))
     batch = in_one(sample.to_batches()) if sample.num_rows else None

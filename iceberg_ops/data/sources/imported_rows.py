@@ -7,8 +7,8 @@ Readers rely on four rules. The rows are checked only for those columns for whic
   value and shown with the other;
 * a required column holds no null, at any depth: the table could not be rewritten, because no file can be written from such rows;
 * dates and times of a coarser unit than the table's are in its range, because every scan of the file would fail;
-* dates are in today's calendar. Spark before 3 and Hive stored those before 1582-10-15 in another one, and recorded that, which no
-  reader of a table checks: it would show other days.
+* dates are in today's calendar. Spark before 3 and Hive stored those before 1582-10-15 in another one, and noted that in the
+footer; readers of a table do not check this note and would show other days.
 
 The rows are read as in a scan.
 """
@@ -181,7 +181,7 @@ def _is_doubtful(f: NestedField, footer: Footer, schema: Schema, spec: Partition
 
 
 def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer: Footer) -> bool:
-    """Whether it is unknown from the footer if the column, or a part of it, holds a forbidden null or a value out of range."""
+    """Whether the rows must be read, because the footer does not exclude a forbidden null or a value out of range."""
     if f.required and stored.nullable and not any(map(footer.has_no_null, column.leaves)):
         return True
     if f.type.is_primitive:

@@ -61,8 +61,8 @@ Encode = Callable[[Any], Any]
 avro_codecs.register()
 _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
 _MOST_HELD = 1 << 20
-"""Arrow bytes that wait to be encoded. A fan-out writer has more partitions than open files, so beginning a file must be
-worth it."""
+"""Arrow bytes that wait to be encoded. A fan-out writer has more partitions than open files, so small amounts must not each begin a
+file."""
 
 
 class AvroFileWriter:
@@ -149,7 +149,7 @@ class AvroFileWriter:
         )
 
     def abandon(self) -> None:
-        """Abandon the file in its current state; buffered rows are not written."""
+        """Leave the file incomplete; buffered rows are not written."""
         if self._sink is not None:
             discard_output(self._sink)
 

@@ -51,7 +51,7 @@ _POSITION_ENCODINGS = EncodingHints(frozenset({DELETE_FILE_PATH.name}), {DELETE_
 """Paths are always in a dictionary, however few there are: some readers (PyIceberg) ask Arrow for a dictionary, which it refuses
 for text in other encodings."""
 _WRITTEN_AT_ONCE = 8
-"""For remote storage; on a local disk writing is mostly Python code, which threads do not make faster."""
+"""Useful for remote storage; on a local disk writing is mostly Python code, which threads do not make faster."""
 
 
 def write_position_deletes(

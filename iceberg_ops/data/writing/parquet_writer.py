@@ -135,7 +135,7 @@ class ParquetFileWriter:
         return self._data_file(self._footers[0], size)
 
     def abandon(self) -> None:
-        """Abandon the file in its current state; buffered rows are not written."""
+        """Leave the file incomplete; buffered rows are not written."""
         if self._sink is not None:
             if self._writer is not None:
                 self._writer.is_open = False  # else it writes a footer when it is garbage-collected

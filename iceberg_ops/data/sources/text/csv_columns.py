@@ -20,8 +20,8 @@ def names_by_file(
     """The names of each file's columns, from its first record. ``schema``: the table's. ``source``: its paths, for errors.
     ``folders``: columns whose values are in folder names.
 
-    Raises DataError for a header that does not name each column once, or that names none of the table's columns if no option said
-    that there is a header; SchemaError for columns by position whose number differs from the table's."""
+    Raises DataError for a header that does not name each column once, or that names none of the table's columns if no option sets
+    ``header``; SchemaError for columns by position whose number differs from the table's."""
     if not heads:  # no record shows which columns there are
         return {"": [f.name for f in schema.fields if not f.type.is_nested]}
     if not options.header:

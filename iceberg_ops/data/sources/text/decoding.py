@@ -41,7 +41,7 @@ def _not_text(raw: bytes, encoding: str) -> str:
 
 
 def is_packed(record: BadRecord) -> bool:
-    """Whether it is the first line of a file that a program has packed."""
+    """Whether it is the first line of a compressed file."""
     return record.reason.startswith(_IS_PACKED)
 
 

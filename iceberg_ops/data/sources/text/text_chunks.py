@@ -98,7 +98,7 @@ def refuse(file: str, record: BadRecord, line: int | None = None) -> NoReturn:
 
 
 def is_left_out(chunk: Chunk, bad: Mapping[int, BadRecord], options: TextOptions) -> bool:
-    """Whether the bad records, by row, are left out. In a packed file there are no records, good or bad."""
+    """Whether the bad records, by row, are left out. A compressed file has no records, good or bad."""
     return options.drops_malformed and not (chunk.begins and 0 in bad and is_packed(bad[0]))
 
 
