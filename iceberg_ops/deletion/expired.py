@@ -141,7 +141,7 @@ def _content_of(
     """Identity -> (location, content) of the candidates' live files, and the errors of damaged candidates by their identity."""
     found: dict[str, tuple[str, int]] = {}
     damaged: dict[str, str] = {}
-    # Each removal leaves a manifest without live files, which its list tells; there may be as many of them as of the others.
+    # Each removal leaves a manifest without live files, as its list shows; there may be as many of these as of the others.
     with_live = {name: m for name, m in candidates.items() if m.has_live_files}
     with manifests_ahead(table, with_live.values()) as near:
         for name, manifest in with_live.items():

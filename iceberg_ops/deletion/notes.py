@@ -2,9 +2,9 @@
 
 No table metadata refers to a note, so only its writer or its reader decides when it is deleted. A deletion note says that files of
 the table, or files beside it, are being deleted right now. An import takes its lease first and then looks for such notes; a
-deletion writes its note first and then reads the leases. So one of the two always sees the other, and no file is committed while it
-is being deleted. In the same way no table is registered while a drop deletes its files. A note expires, so that a dead job does not
-block others for ever; a running job renews it between batches."""
+deletion writes its note first and then reads the leases. So at least one of the two sees the other, and no file is committed while
+it is being deleted. In the same way no table is registered while a drop deletes its files. A note expires, so that a dead job does
+not block others for ever; a running job renews it between batches."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The folders where jobs leave notes for each other: leases, running deletions, unfinished expiries.
 
-Notes lie in one place below the table's location, whatever ``write.metadata.path`` says: that property may change while a job runs,
+Notes are in one folder below the table's location, whatever ``write.metadata.path`` is: that property may change while a job runs,
 and nothing records its former value. The location may change as well; a commit of this package then records the former one in the
 table's properties (``own_folders``). Other engines do not, and earlier releases wrote notes beside the metadata. So notes are also
 searched in every former metadata folder that the table shows: the folders of the current metadata file, of the files of the

@@ -102,7 +102,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _in_order(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
-    """The first piece is the beginning of the text, the last one, of ``last`` characters, the end, the others are between."""
+    """Whether the text begins with the first piece, ends with the last one (of ``last`` characters), and contains the others in
+    order between."""
     first, stop = pieces[0].match(text), len(text) - last
     if first is None or stop < first.end() or pieces[-1].match(text, stop) is None:
         return False

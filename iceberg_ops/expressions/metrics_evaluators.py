@@ -33,19 +33,20 @@ Test = Callable[[T], bool]
 
 
 def metrics_pruner(expression: Expression) -> Callable[[DataFile], bool]:
-    """Whether a file may hold a matching row."""
+    """A test whether a file may hold a matching row."""
     test = _combine(rewrite_not(expression), lambda leaf: _on_file(leaf, may_match(leaf)), opaque=True)
     return lambda file: file.record_count != 0 and test(file)
 
 
 def metrics_prover(expression: Expression) -> Callable[[DataFile], bool]:
-    """Whether every row of a file matches."""
+    """A test whether every row of a file matches."""
     test = _combine(rewrite_not(expression), lambda leaf: _on_file(leaf, must_match(leaf)), opaque=False)
     return lambda file: file.record_count == 0 or test(file)
 
 
 def manifest_pruner(expression: Expression, partition_type: StructType) -> Callable[[ManifestFile], bool]:
-    """Whether a manifest may hold a file whose partition matches; ``expression`` is projected for the manifest's own spec."""
+    """A test whether a manifest may hold a file whose partition matches; ``expression`` is projected for the manifest's own
+    spec."""
     test: Callable[[ManifestFile], bool] = _combine(
         rewrite_not(expression), lambda leaf: _on_summary(leaf, partition_type), opaque=True
     )

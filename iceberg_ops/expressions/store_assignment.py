@@ -1,7 +1,7 @@
 """Stores a literal in a column by SQL's store assignment, converted like Spark.
 
 Integers and decimals can be stored in any number type that does not truncate them, within its range; text stays text. Assignments
-that Spark refuses are refused with its words. The rule: no conversion is done unless its result is certainly Spark's.
+that Spark refuses are refused with its message. The rule: a conversion is done only if its result is certainly the same as Spark's.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ Key = tuple[tuple[int, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The sort keys a file may hold. ``told``: the number of columns whose values its bounds determine; later columns are widened.
-    ``exact`` is False if a bound may be truncated."""
+    """The sort keys a file may hold. ``told``: the number of columns whose values its bounds determine; later columns may have any
+    value. ``exact`` is False if a bound may be truncated."""
 
     low: Key
     high: Key
@@ -114,7 +114,7 @@ def _column_range(
     try:
         bounds = [in_order(field.transform, column.type, from_bytes(column.type, side)) for side in (low_bytes, high_bytes)]
     except CorruptTableError:
-        return None  # bytes that are not a valid value of the column say nothing
+        return None  # bytes that are not a valid value of the column are no bound
     if any(isinstance(side, float) and math.isnan(side) for side in bounds):
         return None
     low, high = (_VALUE, bounds[0]), (_VALUE, bounds[1])

@@ -5,10 +5,10 @@ before the cut-off, it is not hidden, and it is not the checksum (``.name.crc``)
 identity (``iceberg_ops.io.locations``), so that ``file:/p`` and ``/p`` are one file. If a path is recorded under another scheme or
 authority, the caller decides (``prefix-mismatch-mode``); if it is recorded only in another spelling, the file stays.
 
-The guards, each against a way in which tables have been lost: the location must be the table's own; a metadata file of another
-table below it stops everything; files are listed *before* the table is read, so files committed in between count as reachable; a
-recorded file that the listing does not contain stops everything, because then listing and metadata describe different files
-(``Unmet``). In doubt, a file stays.
+The guards, each against a known way to lose a table: the location must be the table's own; a metadata file of another table below
+it stops everything; files are listed *before* the table is read, so files committed in between count as reachable; a recorded file
+that the listing does not contain stops everything, because then listing and metadata describe different files (``Unmet``). In
+doubt, a file stays.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class _Planner:
 
     def _in_key_order(self, files: Sequence[Entries]) -> Sequence[Entries]:
         """For a sort by the lowest key; files without known keys come last. Groups are sorted separately, so overlapping files
-        belong into one group: if groups are filled in the order of the scan, their outputs overlap again, in every run."""
+        belong into one group: groups in the order of the scan would have overlapping outputs, in every run again."""
         order, fields = self.order.sort_order, self.metadata.schema.fields_by_id
         if order is None:
             return files

@@ -1,8 +1,8 @@
 """Prunes a whole manifest at once: a filter on columns of statistics instead of on one file after another.
 
 Every file gets one of three answers: it cannot match, it may match, or the columns do not decide (a bound is missing, has another
-width, or has a type that must be compared one by one). ``iceberg_ops.expressions.evaluators`` decides the last ones, so both
-paths select the same files; this one only has to be right where it answers. Rows are the manifest's entries in file order.
+width, or has a type that must be compared one by one). ``iceberg_ops.expressions.evaluators`` decides the last ones, so both paths
+select the same files; this one must only be correct for the files that it decides. Rows are the manifest's entries in file order.
 """
 
 from __future__ import annotations

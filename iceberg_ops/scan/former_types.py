@@ -26,7 +26,7 @@ class FormerTypes:
 
     def forbid(self, manifest: ManifestFile) -> None:
         """Prevents a filter from judging files with these types. It checks files that the manifest's own snapshot added, and files
-        of other snapshots as far as those still exist. Raises FormerColumnsError, CorruptTableError."""
+        of other snapshots if these snapshots still exist. Raises FormerColumnsError, CorruptTableError."""
         if not self._schemas:
             return
         written = schema_of_maker(self._table, manifest)

@@ -142,8 +142,8 @@ def _residuals(files: list[DataFile], filters: SpecFilters) -> Iterator[Expressi
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Planning creates many objects and no reference cycles: garbage collections meanwhile find nothing and take a third of the
-    time. One right after would find nothing either, so the new objects are frozen at once."""
+    """Planning creates many objects and no reference cycles: garbage collections during planning find nothing and take a third of
+    the time. A collection directly after it would find nothing either, so the new objects are frozen at once."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

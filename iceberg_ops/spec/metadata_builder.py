@@ -149,8 +149,8 @@ class _Builder:
         )
 
     def _check_fit(self) -> None:
-        """The default spec and order must fit the current schema, as must names and sources of all specs. A table that was already
-        inconsistent is not refused for that."""
+        """The default spec and order must fit the current schema, and so must names and sources of all specs. A table that was
+        already inconsistent in this way is not refused."""
         base, state = self.base, self.state
         if base is None or (base.schema, base.partition_specs) != (state.schema, state.partition_specs):
             known = () if base is None else name_clashes(base.schema, base.partition_specs)

@@ -139,7 +139,7 @@ class FirstSchemas:
 
 
 def first_schemas(schemas: Iterable[Schema], field_id: int) -> FirstSchemas:
-    """A type only becomes wider, and schema ids count up from 0."""
+    """The first schemas of a column. A type only becomes wider, and schema ids count up from 0."""
     by_id = {s.schema_id: s for s in schemas}
     first = min((i for i, s in by_id.items() if field_id in s.fields_by_id), default=None)
     if first is None:

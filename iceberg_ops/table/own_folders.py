@@ -59,8 +59,9 @@ def imported_folders(table: Table) -> list[str]:
 def check_outside(table: Table, place: str, what: str) -> None:
     """Raise OptionError for an output in a folder of the table: it would replace a live file, or be taken for one.
 
-    ``place`` is the output's location, without symbolic links for a local file; ``what`` names the option and its value. The place
-    is where the output is written, whatever mapping the table's recorded locations have; a recorded location is refused, too."""
+    ``place`` is the output's location, without symbolic links for a local file; ``what`` names the option and its value. The output
+    is written at ``place`` itself, without the mapping of recorded locations; a place that is a recorded location is refused,
+    too."""
     identity = identity_under(table.io)
     places = {identity(place), identity_under(load_file_io())(place)}
     for folder in (*folders_of(table), *former_folders(table), *imported_folders(table)):

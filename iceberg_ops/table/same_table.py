@@ -2,18 +2,18 @@
 
 A table keeps its uuid (spec: "table-uuid"), in whatever case a writer spells it; but so does a copy of it: a copied folder, a
 metadata file that was registered twice, paths that were rewritten for another place. A copy may take the table's name while a job
-runs. The job's knowledge of its table is then wrong for the copy: files that the copy lacks are live, and a swap that the copy does
-not show has happened. So ``difference`` also compares history and place:
+runs. What the job knows of its table is then wrong for the copy: a file that the copy lacks may be live in the table, and a swap
+that the copy does not show may have happened. So ``difference`` also compares history and place:
 
 - If the histories of two states diverge, the states belong to two tables: after the last file that both metadata logs have, each
   continues with its own files; or each has another snapshot with the same sequence number. Commits of a writer that logs no file
-  look like a divergence, too. They are none if both states have a snapshot that is later than that file, or if one such commit has
-  the snapshot that came last.
+  look like a divergence, too. They are no divergence if both states have a snapshot that is later than that file, or if one such
+  commit has the last snapshot.
 - If the metadata log of one state contains the other, they belong to the same table, even if it has moved.
 - If neither shows it (a log keeps few files), the place decides: a table moves by a commit, which records its former location.
 
-A common earlier state of a table and its copy belongs to both: nothing in the metadata distinguishes them. When the outcome of an
-unanswered swap is looked up, other names of the catalog are read as well (``neighbours.is_under_another_name``).
+An earlier state that a table and its copy have in common belongs to both: nothing in the metadata distinguishes them. When the
+outcome of an unanswered swap is looked up, other names of the catalog are read as well (``neighbours.is_under_another_name``).
 
 A v1 table may have no uuid, and may get one by any commit: then history alone must show that one state descends from the other. If
 it does not, the two count as different tables: a commit is refused and files are kept.
@@ -138,8 +138,8 @@ def _parting(known: TableTrace, now: TableTrace, identity: Identity) -> str | No
 
 
 def _share_what_came_after(known: TableTrace, now: TableTrace, ours: int) -> bool:
-    """Whether both have a snapshot that was made after the file at ``ours`` in the log, by the clocks of all before it: then they
-    did not diverge there."""
+    """Whether both have a common snapshot that is later than the file at ``ours`` in the log and than all files before it: then
+    they did not diverge there."""
     since = max(at for _, at in known.files[: ours + 1])
     return any(at > since and snapshot_id in now.snapshot_times for snapshot_id, at in known.snapshot_times.items())
 

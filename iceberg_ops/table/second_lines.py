@@ -4,7 +4,7 @@ A table belongs to one catalog. If a second one registered it (``register``), ea
 other's files as orphans. Neither knows of the other, but their metadata files are in one folder:
 
 - A file that was built on one which this table never had belongs to another line of history. (A failed commit leaves a file that
-  was built on a file of the table's own log.) So does a later file if the table no longer knows the file that it was built on.
+  was built on a file of the table's own log.) So does a later file that was built on a file which the table no longer knows.
 - So does a later file with the other naming scheme: filesystem catalogs write ``v<N>``, the others ``<N>-<uuid>``. A name that is
   only a uuid is a filesystem table's file in Java before it gets its version: its name shows nothing.
 
@@ -65,7 +65,7 @@ class OwnLine:
         return not self.has(state.metadata_location) and any(not self._was_own(file) for file in self._signs_in(state))
 
     def _signs_in(self, state: Table) -> list[LoggedFile]:
-        """Files that the table does not know, but would know by their times if they led from the table to the state."""
+        """Files that the table does not know. It would know them, by their times, if the state were one of its own."""
         place, at = own = state.metadata_location, state.metadata.last_updated_ms
         built_on = [(entry.metadata_file, entry.timestamp_ms) for entry in state.metadata.metadata_log]
         signs = [file for file in built_on if file[1] > self.since_ms]

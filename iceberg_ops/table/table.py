@@ -35,7 +35,7 @@ class LastLists:
 @dataclass(frozen=True, slots=True)
 class Table:
     """``identifier`` is (catalog, *namespace, name); ``metadata_location`` the metadata file that ``metadata`` was read from.
-    ``lists``: whoever works on one table for a while (a commit) reads no manifest list twice in a row."""
+    ``lists`` caches manifest lists for a commit, which would otherwise read the same list twice in a row."""
 
     identifier: tuple[str, ...]
     metadata: TableMetadata
