@@ -1,4 +1,4 @@
-"""``iceberg-ops catalog test``: does a catalog, and the store of its tables, do what is needed of them?"""
+"""``iceberg-ops catalog test``: tries whether a catalog and the store of its tables support what jobs need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iceberg_ops.errors import OptionError
 
 @click.group()
 def catalog() -> None:
-    """Look after catalogs themselves."""
+    """Test catalogs."""
 
 
 @catalog.command("test")
@@ -25,10 +25,10 @@ def catalog() -> None:
 @click.option("--location", metavar="FOLDER", help="Where a file is written and deleted; default: the table's metadata folder.")
 @json_option
 def test(name: str, table: str | None, location: str | None, as_json: bool) -> int:
-    """Try each thing that jobs need of a catalog and its store, and say which one fails, and why.
+    """Try each operation that jobs need of a catalog and its store, and show which one fails, and why.
 
-    It reaches the server, lists, loads a table, reads a file of it, writes a small file of its own, tries to create that once more,
-    and deletes it. Exit code 1 where a step fails.
+    Steps: connect, list, load a table, read one of its files, write a small file, try to create it again, delete it. Exit code 1 if
+    a step fails.
     """
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.catalog.load import load_catalog

@@ -33,7 +33,7 @@ _Verdict = tuple[dict[str, Any], IcebergOpsError | None]
 def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[str, ...], as_json: bool) -> int:
     """Show which maintenance each TABLE needs, and why. Exit code 2: some is due; 1: a table could not be checked.
 
-    TABLE may also be a catalog, a namespace, or a glob over names; without one, all tables of the catalogs of --policy are asked.
+    TABLE may also be a catalog, a namespace, or a glob over names; default: all tables of the catalogs of --policy.
     """
     from iceberg_ops.cli.table_choice import tables_meant
 
@@ -56,7 +56,7 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    """A single table is named above its rows, which leaves space for the reasons."""
+    """The name of a single table is above its rows, which leaves more width for the reasons."""
     tables = list(dict.fromkeys(row["table"] for row in rows))
     if len(tables) == 1:
         rows = [{name: value for name, value in row.items() if name != "table"} for row in rows]
@@ -97,7 +97,7 @@ def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str,
     try:
         report = _dry_run(target, job, locations, opened)
     except (ValidationError, UnsupportedError) as e:
-        # A refusal by the table itself (gc.enabled, a shared location) is a result, and would be the same every night.
+        # A refusal by the table itself (gc.enabled, a shared location) is a result, not an error: every later run has it too.
         return {**row, "verdict": "refused", "why": _shown(e)}, None
     except IcebergOpsError as e:
         return {**row, "verdict": "unknown", "why": _shown(e)}, e

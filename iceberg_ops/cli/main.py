@@ -152,7 +152,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _with_output(arguments: Sequence[str], code: int) -> int:
     """The exit code of a command that ended with ``code``. A command that changes tables keeps it even if its output is lost,
-    because it says what was done. A command that only shows something (also a dry run or help) fails if its output is lost."""
+    because the code shows the result of the work. A command that only shows something (also a dry run or help) fails if its output
+    is lost."""
     name = next((a for a in arguments if not a.startswith("-")), "")
     found = COMMANDS.get(name)
     only_shown = code == WORK_FOUND or not _ONLY_SHOW.isdisjoint(arguments) or is_only_shown()
@@ -199,8 +200,8 @@ def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
 
 
 def _fail(code: str, message: str, debug: bool, *, next_step: str = "") -> int:
-    """``next_step`` is for people at a terminal: programs, and Airflow's log, take the last line for the error. Control characters,
-    of a bad row say, are escapes."""
+    """``next_step`` is for people at a terminal: programs, and Airflow's log, read the last line as the error. Control characters,
+    for example of a bad row, are escaped."""
     from iceberg_ops.cli.output import visible
 
     secrets = known_secrets()

@@ -246,8 +246,9 @@ def _run_rows(job: JobSpec, as_json: bool) -> int:
 
 
 def _planned_rows(job: JobSpec) -> ActionReport | None:
-    """The report of a dry run. None: the dry run refuses it and there is a run key, so the run may be committed already and its
-    source gone. Without a run key the refusal ends the job, and ``--report`` says so: an earlier report must not remain there."""
+    """The report of a dry run. None: the dry run refuses it and there is a run key, so the run may already be committed and its
+    source gone. Without a run key the refusal ends the job, and is written to ``--report``, so that no earlier report remains
+    there."""
     import tempfile
 
     import msgspec
@@ -322,7 +323,7 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
         try:
             ended = spark_submit(to_json(msgspec.structs.replace(job, report=str(written))))
         except BaseException as e:
-            # A report is proof that the job ran, even if a signal came before its beginning was known.
+            # A report proves that the job ran, even if a signal came before this process knew that it had begun.
             if not written.exists():
                 raise
             if not isinstance(e, KeyboardInterrupt):

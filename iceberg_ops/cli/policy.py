@@ -46,7 +46,7 @@ def lint(files: tuple[str, ...], as_json: bool) -> int:
 @click.argument("table", metavar="CATALOG.NAMESPACE.NAME")
 @json_option
 def explain(file: str, table: str, as_json: bool) -> int:
-    """Show what FILE says about one table, and which layer each value comes from."""
+    """Show the settings of one table in FILE, and which layer each value comes from."""
     found = policy_of(file, table)
     if as_json:
         print_json(document(found))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def check_output(table: Table, output: str, *, overwrite: bool = False) -> None:
-    """Raise OptionError if ``output`` would replace a file of ``table`` or of its catalog, or perhaps of another
-    table; ``overwrite``: the user means this file, so it does not belong to another table."""
+    """Raise OptionError if ``output`` would replace a file of ``table`` or of its catalog, or perhaps of another table;
+    ``overwrite``: the user confirms that the file does not belong to another table."""
     from iceberg_ops.table.file_kinds import kind_of_data, kind_of_file
     from iceberg_ops.table.own_folders import check_outside
 

@@ -1,6 +1,6 @@
 """Standard output and error that may fail: the reader ends (``| head``), the disk behind them is full, they are closed.
 
-The end of a command says what it found and did. So failed output does not change its work: it is dropped, and so is all later
+The exit code shows what a command found and did. So failed output does not change its work: it is dropped, and so is all later
 output. A missing reader is not a failure; only a command that does nothing but list (``scan``) stops there, because nobody reads
 its output. Any other failure of standard output is recorded (``lost_output``). A broken pipe elsewhere, for example of a store's
 connection, is an ordinary error.
@@ -103,8 +103,8 @@ def _raw_output() -> _Pipe | None:
 
 
 def _open_closed() -> frozenset[int]:
-    """Numbers of standard streams that the parent process closed. They are opened to nothing: otherwise the next opened file, for
-    example a data file, would get the number, and printed text."""
+    """Numbers of standard streams that the parent process closed. They are opened on the null device: otherwise the next opened
+    file, for example a data file, would get the number, and with it printed text."""
     closed = set[int]()
     for number in range(3):
         try:

@@ -1,7 +1,8 @@
 """The properties of a catalog that this package reads, by type. Other properties have no effect here.
 
 Unknown properties are not an error, because other engines may read them from the same place; a warning names them. A misspelled one
-is an error: without ``s3.endpoint``, ``ref`` or ``glue.id`` a job would work on another lake. A new store adds its names here.
+is an error: without ``s3.endpoint``, ``ref`` or ``glue.id`` a job would use another catalog or store. A new store adds its names
+here.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ _PREFIXES = (
     *("adls.sas-token.", "adls.connection-string.", "adls.account-key.", "adls.auth.shared-key.account.key."),
     *("adls.auth.shared-key.account.name.", "adls.account-name.", "adls.token."),
 )
-"""Of properties that end with the name of an account."""
+"""Prefixes of properties that end with the name of an account."""
 _HADOOP, _OF_HADOOPS_CLIENTS = "hadoop.", ("hadoop.fs.s3a.", "hadoop.fs.gs.", "hadoop.fs.azure.")
 """Hadoop's settings are for HDFS: object stores have properties of their own."""
 _WITH_HEADERS = ("nessie", "rest")
@@ -96,7 +97,7 @@ _REFUSED_PREFIXES = (
     *("client.assume-role.tags.", "s3.access-points.", "s3.write.tags.", "s3.delete.tags.", "gcs.impersonate."),
     "client.credentials-provider.",
 )
-"""What the stores refuse, because it changes who acts or what a file is."""
+"""Prefixes of properties that the stores refuse, because they change the identity that is used or what a file is."""
 
 _OF_OTHERS = frozenset(
     {
@@ -132,7 +133,7 @@ _OF_OTHERS = frozenset(
         *(f"nessie.{name}" for name in _OF_NESSIES_CLIENT),
     }
 )
-"""Properties of Iceberg Java and pyiceberg that have no effect here, and resemble one that has."""
+"""Properties of Iceberg Java and pyiceberg that have no effect here but resemble a property that has."""
 _OF_OTHERS_PREFIXES = (
     "adls.sas-token-expires-at-ms.",
     *(f"{start}authentication.oauth2.{group}" for start in ("", "nessie.") for group in _GROUPS_OF_NESSIES_CLIENT),
@@ -142,25 +143,25 @@ _LIKENESS, _LIKENESS_OF_OURS = 0.8, 0.6
 
 
 def is_known(kind: str, name: str) -> bool:
-    """Whether a catalog of type ``kind`` reads the property, or refuses it. A type that is not known has every property."""
+    """Whether a catalog of type ``kind`` reads or refuses the property; always true for an unknown type."""
     if (known := _OF_TYPE.get(kind)) is None:
         return True
     return name in known or _is_known_everywhere(name) or (kind in _WITH_HEADERS and name.startswith("header."))
 
 
 def of_files(kind: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Without those that are the catalog's alone, some of them secret: the others are sent to workers, for the files."""
+    """The properties that workers need for files: without those that only the catalog uses, some of which are secret."""
     return {name: value for name, value in properties.items() if name not in _OF_TYPE.get(kind, ())}
 
 
 def unread(kind: str, names: Iterable[str]) -> list[str]:
-    """Those that have no effect here."""
+    """The properties that have no effect here."""
     return sorted(name for name in names if not is_known(kind, name))
 
 
 def check_names(where: str, kind: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
-    """Raise OptionError for a name that resembles one that a catalog of type ``kind`` has, in other case for example, and is none.
-    ``more``: further names that may stand in the same place."""
+    """Raise OptionError for an unknown name that resembles a property of a catalog of type ``kind``, for example in other case.
+    ``more``: further allowed names."""
     known = [*_OF_TYPE.get(kind, ()), *_EVERYWHERE, *more]
     for name in unread(kind, names):
         if name in known or _is_of_others(name):

@@ -1,7 +1,7 @@
 """The rules for text from people, the same in job specs, policies, on the command line and in operators.
 
-A given field has a value: blank text comes from an empty shell variable or template, and is never a value.
-Text is Unicode: bytes in another encoding (Python reads them as lone surrogates) cannot be written to metadata or a report.
+A given field must have a value: blank text comes from an empty shell variable or template, and is an error. Text is Unicode: bytes
+in another encoding (Python reads them as lone surrogates) cannot be written to metadata or a report.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ MOST_BYTES_IN_MEMORY = 2**26
 
 
 def named_master(text: str | None) -> str | None:
-    """A Spark master as a variable or a connection has it. Blank text names none, as what is not there does."""
+    """The Spark master in a variable or connection; None for blank or missing text."""
     return (text or "").strip() or None
 
 
 def is_this_machine(master: str) -> bool:
-    """Whether a Spark master brings no other machine: ``local``, ``local[4]``, ``local[*]``."""
+    """Whether a Spark master uses only this machine: ``local``, ``local[4]``, ``local[*]``."""
     return master == "local" or master.startswith("local[")

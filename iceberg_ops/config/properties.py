@@ -281,7 +281,8 @@ OWNS_IMPORTED_FILES = Property(
 )
 """Whether an expiry deletes files that were imported in place, from outside the table's own folders."""
 FORMER_LOCATION_PREFIX = "iceberg-ops.former-location."
-"""Properties that name former locations of the table: its files are there, and the notes of jobs that began then."""
+"""Properties that name former locations of the table: its older files are there, and the notes of jobs that began before the
+move."""
 FORMER_FOLDER_PREFIX = "iceberg-ops.former-folder."
 """Properties that name other former folders of the table (``write.data.path`` and similar): its files are there."""
 

@@ -6,8 +6,8 @@ so (``password``, ``token``, ``s3.secret-access-key``, ...). Errors name the pro
 Texts from a driver or a library may still contain a secret; they go through ``hide`` before they are written. A secret is hidden in
 each form that programs print: as written, percent-decoded, percent-encoded, and as JSON.
 
-Paths and SQL text are facts, and go through ``hide_in_path`` and ``hide_in_sql``: partition folders (``pwd=x``) and conditions
-stay visible.
+Paths and SQL text go through ``hide_in_path`` and ``hide_in_sql``, so that partition folders (``pwd=x``) and conditions stay
+visible.
 """
 
 from __future__ import annotations
