@@ -4,9 +4,8 @@ A job runs in a copy of the given session (``job_session``): the copy has the vi
 original, and its own settings. So no other query of the program sees what a job sets or creates, and the program's settings
 for its own queries do not change the meaning of a job's conditions and sources.
 
-Executors get values (JSON, properties), never live objects, and the Python that ``spark-submit`` was told
-(``spark.pyspark.python``, else ``PYSPARK_PYTHON``), else that of the driver: Spark would otherwise use the first ``python3`` on the
-path.
+Executors get values (JSON, properties), never live objects, and the Python given to ``spark-submit`` (``spark.pyspark.python``,
+else ``PYSPARK_PYTHON``), else that of the driver: Spark would otherwise use the first ``python3`` on the path.
 """
 
 from __future__ import annotations
@@ -103,8 +102,8 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
 
 
 def executors_python(environment: Mapping[str, str]) -> str:
-    """The path of the executors' interpreter: what ``spark-submit`` was told, whose setting ``spark.pyspark.python`` comes in
-    ``PYSPARK_PYTHON``, else the driver's. On a cluster, the machines may have Python elsewhere, or get it with the application."""
+    """The path of the executors' interpreter: the one given to ``spark-submit`` (its setting ``spark.pyspark.python`` arrives as
+    ``PYSPARK_PYTHON``), else the driver's. On a cluster, the machines may have Python elsewhere, or get it with the application."""
     told = environment.get("PYSPARK_PYTHON") if "PYSPARK_GATEWAY_PORT" in environment else None
     return told or sys.executable
 

@@ -1,8 +1,7 @@
-"""Reads a connection as the settings of a catalog, or of a store: what each of its fields means.
-
-Given login and password are put into the ``uri`` of a database; for a ``rest`` catalog they are its credential, and a password
-alone is its token, and so for ``nessie``; for other types ``connection_types`` names the properties. A field that the form left
-empty is not given. What two fields say differently is an OptionError, because it would be open which one counts.
+"""Converts an Airflow connection to the settings of a catalog or of a store.  Login and password become part of a database's
+``uri``; for ``rest`` and ``nessie`` catalogs they are the credential, and a password without login is the token; for other types
+``connection_types`` names the properties. An empty field of the form counts as not set. Two fields with different values for one
+setting are an OptionError.
 
 Every secret is masked in the log of this process in each form in which it may be printed: Airflow itself masks the password only as
 written in the connection.
@@ -34,9 +33,9 @@ _DROPPED = re.compile(r"^[\x00-\x20]|[\t\r\n]")
 """Characters that ``urlsplit`` silently drops."""
 _NOT_PROPERTIES = (NAME, "type", DEPLOYMENT, STORES, TEST_FOLDER)
 _TYPE_OF_STORES = "filesystem"
-"""Its properties are those of its files alone, as those of a store."""
+"""The catalog type whose properties are only those of its files, as for a store."""
 _WITH_LOGIN = ("sql", "hive", "nessie", "rest")
-"""Types of catalogs for which login and password of a connection of another type mean something."""
+"""Types of catalogs that use login and password even if the connection's type is not in ``TYPES``."""
 _KEYS_OF_SIGNATURE = ("rest.access-key-id", "rest.secret-access-key")
 
 
@@ -144,7 +143,7 @@ def _where(connection: Connection) -> str:
 
 
 def _given(connection: Connection) -> dict[str, Any]:
-    """The extra, without fields that the form left empty. Raises OptionError."""
+    """The extra, without empty fields of the form. Raises OptionError."""
     extra = connection.extra_dejson
     if not isinstance(extra, Mapping):
         raise OptionError(f"{_where(connection)}: extra must be a JSON object, not a {type(extra).__name__}")
@@ -166,14 +165,14 @@ def _properties(where: str, kind: str, extra: Mapping[str, Any]) -> dict[str, st
 
 
 def _joined(where: str, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Raises OptionError, which shows no value, for a property that both have with different values."""
+    """Both together. Raises OptionError, without the values, for a property that has different values in them."""
     if differing := sorted(key for key in known.keys() & more.keys() if known[key] != more[key]):
         raise OptionError(f"{where}: property {differing[0]!r} is given twice, with different values: leave one of them out")
     return {**known, **more}
 
 
 def _of_own_fields(kind: ConnectionType, connection: Connection) -> dict[str, str]:
-    """The properties that Airflow's own fields are. Raises OptionError."""
+    """The properties in Airflow's own fields (host, login, password and so on). Raises OptionError."""
     found = {kind.login: connection.login, kind.password: connection.password}
     if kind.scheme and connection.host:
         found["uri"] = _address(kind.scheme, connection)
@@ -197,7 +196,7 @@ def _address(scheme: str, connection: Connection) -> str:
 
 
 def _proof(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:
-    """What proves to a REST catalog who asks. Raises OptionError where the extra names it, too."""
+    """The credentials of a REST catalog. Raises OptionError if the extra has them too."""
     if not password:
         return {}
     kind = properties.get("rest.auth.type", "sigv4" if properties.get("rest.sigv4-enabled", "").lower() == "true" else "")
@@ -215,7 +214,7 @@ def _proof(properties: Mapping[str, str], login: str | None, password: str | Non
 
 
 def _proof_of_nessie(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:
-    """What proves to Nessie who asks, under Iceberg Java's names. Raises OptionError where the extra names it, too."""
+    """The credentials of Nessie, under Iceberg Java's names. Raises OptionError if the extra has other ones."""
     if not password:
         return {}
     begun = "authentication."
@@ -235,8 +234,8 @@ def _text(value: str | float | bool) -> str:
 
 
 def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:
-    """``uri`` with user and password, also for a server without a host (a socket); a file has none. Raises OptionError if it names
-    another user or password: it would be open who asks."""
+    """``uri`` with user and password, also for a server without a host (a socket); a file has none. Raises OptionError if it has
+    another user or password."""
     if _DROPPED.search(uri):
         raise OptionError(
             f"{where}: extra 'uri' (not shown) must begin with its dialect and have no tab or line break: remove them"

@@ -1,12 +1,12 @@
-"""The connection types that Airflow's form offers: one for each kind of catalog, and one for each kind of store.
+"""The connection types in Airflow's form: one for each kind of catalog, and one for each kind of store.
 
 A new type is one entry in ``TYPES``: the form, the hook with its Test button and the reading of a connection follow from it. The
 extra keys of a connection are properties under Iceberg's names; ``login`` and ``password`` name the properties that Airflow's own
 fields hold.
 
-A secret is the connection's password, or has a name by which Airflow itself hides it (``secret``, ``token``, ``password``): Airflow
-shows other keys of an extra to everyone who may see the connection. An address that the password is sent to is the connection's
-``host``: Airflow does not lend a saved password to the test of a connection whose host was changed.
+A secret is the connection's password, or its name is one that Airflow hides (``secret``, ``token``, ``password``): Airflow shows
+other keys of an extra to everyone who may see the connection. The address to which the password is sent is the connection's
+``host``, because Airflow does not use a saved password to test a connection whose host was changed.
 
 Imports nothing, because every Airflow process reads it.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 NAME, STORES, TEST_FOLDER, DEPLOYMENT = "name", "store_conn_id", "test-folder", "deployment"
-"""Keys of an extra that are no properties."""
+"""Keys of an extra that are not properties of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Field:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionType:
     """``type``: the catalog's, as in a job spec; empty for a store. ``own_fields``: which of Airflow's own fields it has, with
-    their labels. ``login``, ``password``: the properties that they are, where they are single ones. ``scheme``: of the ``uri``
-    that host, port and schema make, where the host names none."""
+    their labels. ``login``, ``password``: the names of the properties in these fields, if each is one property. ``scheme``: the
+    default scheme of the ``uri`` that is made of host, port and schema."""
 
     name: str
     title: str

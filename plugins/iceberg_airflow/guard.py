@@ -67,7 +67,7 @@ def main(command: list[str]) -> int:
     """Run the command; returns the exit code."""
     files = _read_request()
     if files is None:
-        return 128 + signal.SIGTERM  # the task was gone before it had sent a request
+        return 128 + signal.SIGTERM  # the task ended before it sent a request
     written: list[Path] = []
     try:
         for name, text in files.items():

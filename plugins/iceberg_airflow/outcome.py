@@ -74,7 +74,7 @@ def typed_error(error: ErrorReport) -> IcebergOpsError:
 
 def error_of_line(line: str) -> IcebergOpsError | None:
     """The typed error of a line ``error: CODE: message``, with which our commands end when they fail; None for another line, and
-    for a code outside the tree: INTERRUPTED, IO and INTERNAL say nothing about earlier commits."""
+    for a code outside the tree: INTERRUPTED, IO and INTERNAL do not show whether there were earlier commits."""
     prefix, found, rest = line.strip().partition("error: ")
     code, separator, message = rest.partition(": ")
     kind = kind_of_code(code) if found and not prefix and separator else None

@@ -21,7 +21,7 @@ ANSWER = "answer.json"
 
 
 class CatalogOperator(GuardedOperator):
-    """Base of operators that start a separate process for a question about a catalog."""
+    """Base of operators that start a separate process to read a catalog."""
 
     def __init__(self, *, catalog_conn_id: str = DEFAULT_CONNECTION, **kwargs: Any) -> None:
         super().__init__(**kwargs)

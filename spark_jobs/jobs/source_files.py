@@ -52,8 +52,8 @@ def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[Li
 
 def refuse_listed_twice(rows: DataFrame, *, only_subqueries: bool = False) -> None:
     """Raise DataError for a file that ``rows`` would contain twice, because two of the paths of one relation, or a path and a link
-    of this machine, lead to it. Paths in a view are the responsibility of its creator, and so is a text that names a path twice.
-    With ``only_subqueries`` the rest, the rows of tables, is not checked."""
+    of this machine, lead to it. Paths in a view, and a text that names a path twice, are not checked: they are the user's own
+    choice. With ``only_subqueries`` the rest, the rows of tables, is not checked."""
     walk, plan = _Walk(rows.sparkSession, (), into_views=False), rows._jdf.queryExecution().analyzed()
     for index in walk.indexes_of_subqueries(plan) if only_subqueries else walk.indexes(plan):
         urls = [str(url) for url in index.inputFiles()]

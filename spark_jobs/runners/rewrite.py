@@ -108,8 +108,8 @@ class SparkRewriteRunner:
                 raise
 
     def _rewrite(self, batch: Sequence[GroupWork]) -> list[GroupResult | GroupFailure]:
-        """The result of each work. If Spark gives up the task of several works, each is done in a separate task: one of them
-        ended the task, and the others must not fail with it, or be blamed for it."""
+        """The result of each work. If Spark gives up the task of several works, each is done in a separate task: one of them ended
+        the task, and the others must not fail because of it."""
         context = self._session.sparkContext
         try:
             if is_staged(batch[0]) and work_bytes(batch[0]) > _BATCH_BYTES:

@@ -2,7 +2,7 @@
 
 Before each task a worker drops its import caches, so Python reads the directories of all zip archives on its path again
 (pyspark.zip alone: 90 ms on Python 3.11). After each task it searches all objects for cycles, including those of every loaded
-module (20 ms). Neither is useful in a process whose modules are loaded once, so tasks here pay for it once.
+module (20 ms). Neither is useful in a process whose modules are loaded once, so each Python process does it only once.
 """
 
 from __future__ import annotations
