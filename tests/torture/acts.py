@@ -27,8 +27,8 @@ ANY = 10**9
 
 @dataclass
 class Act:
-    """``family``: the operation's name, or the job's. ``most``: how many commits it may make. ``in_parts``: what is done of it
-    when it fails stays, by design."""
+    """``family``: the operation's name, or the job's. ``most``: how many commits it may make. ``in_parts``: if it fails, its
+    finished parts stay, by design."""
 
     family: str
     key: str | None = None
@@ -43,8 +43,8 @@ class Act:
     """An attempt ended without an answer."""
 
     def is_other_work(self, than: Act) -> bool:
-        """Whether nobody may take it for ``than``, had they the same key. A job and an operation that it might consist of are too
-        much alike to tell."""
+        """Whether it must not be taken for ``than`` if both have the same key. A job and an operation that may be a part of it
+        cannot be distinguished."""
         if (self.branch, self.staged) != (than.branch, than.staged):
             return True
         if self.family == than.family:
@@ -56,7 +56,7 @@ class Act:
 
 
 class Acts:
-    """What was done under which key, as it was seen in the tables."""
+    """The work done under each key, as observed in the tables."""
 
     def __init__(self) -> None:
         self.done: dict[Identity, list[int]] = {}
@@ -70,7 +70,7 @@ class Acts:
         return found
 
     def landed(self, act: Act, table: Watched, snapshots: tuple[int, ...]) -> None:
-        """A change of ``act`` is in the table. What was staged and expired unpublished may be done again."""
+        """A change of ``act`` is in the table. Staged work that expired unpublished may be done again."""
         assert act.key is not None or len(act.changes) < act.most, f"{act.family} on {act.branch} is in the table twice"
         act.changes.append((table.uuid, snapshots))
         if (identity := act.identity(table.uuid)) is not None:
@@ -81,7 +81,7 @@ class Acts:
             known += snapshots or (0,)
 
     def check_done(self, world: World, act: Act, loads: Sequence[Table], result: Any) -> None:
-        """What is reported as done is. ``loads``: the tables that the attempt looked at."""
+        """Work that is reported as done must be in the table. ``loads``: the tables that the attempt looked at."""
         if isinstance(result, Committed):
             ids = [] if result.snapshot is None else [result.snapshot.snapshot_id]
             self._check(world, act, loads, result.already_committed, ids)

@@ -30,7 +30,7 @@ def nothing(_: Any, *args: Any, **more: Any) -> None:
 
 
 def no_difference(_: Any, *args: Any, **more: Any) -> tuple[list[str], list[str]]:
-    """A comparison by which nothing has gone and nothing has changed."""
+    """A comparison that reports no removed and no changed file."""
     return [], []
 
 
@@ -38,13 +38,13 @@ def no_difference(_: Any, *args: Any, **more: Any) -> tuple[list[str], list[str]
 
 
 def unproven(_: Any, candidates: Sequence[str], found: Any, identity: Any) -> tuple[list[str], list[Any]]:
-    """Callers are believed."""
+    """No proof: every candidate of a caller is deleted."""
     return list(candidates), []
 
 
 def once_in_a_snapshot(_: Any, after: Table, gone: Sequence[Any], statistics: Iterable[str]) -> UnreachedFiles:
-    """A path was taken to be live at most once in a snapshot: of retained manifests only those were read that had not stood beside
-    the expired one."""
+    """A path was assumed to be live at most once in a snapshot: only those retained manifests were read that were in no manifest
+    list together with the expired one."""
     reader = ManifestLists(after.io)
     retained = {m.manifest_path: m for s in after.metadata.snapshots for m in reader.of(s)}
     listings = [{m.manifest_path: m for m in reader.still_there(s)} for s in gone]
@@ -76,7 +76,7 @@ def once_in_a_snapshot(_: Any, after: Table, gone: Sequence[Any], statistics: It
 
 
 def whatever_has_the_name(original: Any, table: Table, reload: Callable[[], Table], *args: Any, **more: Any) -> Any:
-    """The table that has the name now was taken for the one that had it."""
+    """The table that now has the name was taken for the one that had it before."""
     now = reload()
     return original(replace(table, metadata=now.metadata), reload, *args, **more)
 
@@ -86,7 +86,7 @@ def as_it_is_spelled(_: Any, io: Any, *folders: Any) -> Callable[[str], str]:
 
 
 def no_folders(_: Any, lease: Any, location: str, io: Any) -> bool:
-    """A lease covered files of marked names only."""
+    """A lease covered only files with marked names."""
     return any(mark in location for mark in lease.marks)
 
 
@@ -128,19 +128,19 @@ def created_or_refused(_: Any, creation: Any, location: str, data: bytes) -> Non
 
 
 def as_far_as_it_is_logged(_: Any, placed: Any, above: Mapping[int, Sequence[str]]) -> bool:
-    """A version that has fallen out of the current metadata log was taken for one that never was."""
+    """A version that is no longer in the current metadata log was assumed never to have existed."""
     newest = placed.versions.io.read(f"{placed.versions.folder}/{above[max(above)][0]}")
     return placed.location.rpartition("/")[2] in newest.decode()
 
 
 def the_highest_version(_: Any, versions: Any) -> str | None:
-    """A version whose file is lost was never missed."""
+    """A lost version file was not noticed."""
     living = versions.living()
     return f"{versions.folder}/{living[max(living)][0]}" if living else None
 
 
 def without_a_head(original: Any, table: Table, head: Any, keys: Any) -> Any:
-    """A branch that was not there yet had no rows."""
+    """A branch that did not exist yet was validated as if it had no rows."""
     return original(table, None, keys)
 
 
@@ -156,7 +156,8 @@ def entered(original: Any, table: Table, snapshot: Any, of: Any, *args: Any) -> 
 
 
 def fitting_by_chance(original: Any, table: Table, snapshot: Any, of: Any, content: Any, status: Any, *args: Any) -> Iterable[Any]:
-    """Numbers counted, also those of a copy that has an older manifest's id: removed and added files made up for each other."""
+    """Only the numbers of files were compared, also for a copy with an older manifest's id: removed and added files cancelled
+    out."""
     if status is EntryStatus.DELETED and any(m.added_snapshot_id != snapshot.snapshot_id for m in of.wrote):
         of = replace(of, wrote=_under_its_own_id(snapshot, of.wrote), agrees=frozenset(ManifestContent))
     return original(table, snapshot, of, content, status, *args)  # type: ignore[no-any-return]
@@ -176,12 +177,12 @@ def _under_its_own_id(snapshot: Any, manifests: Sequence[ManifestFile]) -> tuple
 
 
 def by_its_name(_: Any, history: Any, snapshot: Any) -> bool:
-    """A snapshot that calls itself an append counted as one, without a look at its manifests."""
+    """A snapshot that is called an append counted as one; its manifests were not read."""
     return True
 
 
 def no_data(_: Any, history: Any, snapshot: Any) -> bool:
-    """A delete was what it said, whatever it added."""
+    """A snapshot that is called a delete counted as one, even if it added files."""
     return False
 
 
@@ -197,7 +198,7 @@ def in_the_ledger_by_key(_: Any, run: Any) -> str:
 
 
 def staged_counts_for_ever(_: Any, metadata: Any, gone: Iterable[int]) -> dict[str, str]:
-    """A staged snapshot that expired unpublished was work that is done."""
+    """A staged snapshot that expired unpublished counted as done work."""
     found: dict[str, str] = {}
     for snapshot in (metadata.snapshots_by_id[i] for i in gone):
         run = identity_of(snapshot)
@@ -209,7 +210,7 @@ def staged_counts_for_ever(_: Any, metadata: Any, gone: Iterable[int]) -> dict[s
 
 
 def the_latest_few(_: Any, self: Any, table: Table, entries: Mapping[str, str]) -> tuple[list[Any], str | None]:
-    """The ledger was a list of so many: keys of old snapshots, entered now, drove out what was entered a moment ago."""
+    """The ledger was a list of fixed length: keys of old snapshots that were added now removed keys that had just been added."""
     known = {k: v for k, v in table.properties.items() if k.startswith(LEDGER_PREFIX)}
     if not entries:
         return [], None
@@ -223,7 +224,7 @@ def the_latest_few(_: Any, self: Any, table: Table, entries: Mapping[str, str]) 
 
 
 def only_what_snapshots_name(_: Any, table: Table, spec_ids: set[int], manifests: Iterable[ManifestFile]) -> set[int]:
-    """Equality deletes on dropped columns were forgotten when schemas were cleaned up."""
+    """The clean-up of schemas ignored equality deletes on dropped columns."""
     return set()
 
 
@@ -235,12 +236,12 @@ BELIEVED: Switch = {**UNPROVEN, "commit.loop.committer:_Loop._earlier_success": 
 
 
 def deleted_by_name(_: Any, catalog: Any, versions: Any, location: str) -> None:
-    """Whoever met a version of a dropped table deleted it."""
+    """Every writer that found a version of a dropped table deleted it."""
     versions.io.delete_many(versions.dead())
 
 
 def spelled_exactly(_: Any, versions: Any, name: str) -> str:
-    """A version that spelled its table's uuid in another case than the mark was another table's."""
+    """A version with the table's uuid in another case than in the mark counted as another table's."""
     return str(json.loads(versions.io.read(f"{versions.folder}/{name}"))["table-uuid"])
 
 
@@ -261,11 +262,11 @@ def told_by_the_uuid(_: Any, known: Table, now: Table) -> str | None:
 
 
 def none_of_them(_: Any, *args: Any) -> list[str]:
-    """Files of lower versions than those of the log were old ones, whenever they were written."""
+    """Files with lower versions than those in the log counted as old, whatever their time."""
     return []
 
 
 def only_later_files(_: Any, line: Any, state: Table) -> list[tuple[str, int]]:
-    """What a file was built on showed nothing where it is older than the log."""
+    """The file that a file was built on was ignored if it is older than the log."""
     built_on = ((entry.metadata_file, entry.timestamp_ms) for entry in state.metadata.metadata_log)
     return [file for file in built_on if file[1] > line.since_ms and not line._knows(file)]

@@ -69,10 +69,10 @@ def laws(
     rolled: bool = False,
     uuids_differ: bool = False,
 ) -> Iterator[None]:
-    """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage by
-    ``impl``. ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever. ``rolled``: a manifest
-    that has reached its target size is closed at once, not with its next block. ``uuids_differ``: between versions,
-    by their case."""
+    """Within this context times come from ``clock``, generated names and numbers from ``names``; other processes' work finds
+    ``store`` by its io-impl ``impl``. ``ledger``: the number of run keys kept besides those of snapshots; None: the default.
+    ``rolled``: a manifest that has reached its target size is closed at once, not with its next block. ``uuids_differ``: versions
+    spell the table's uuid in different case."""
 
     def uuid4() -> uuid.UUID:
         return uuid.UUID(int=names.getrandbits(128), version=4)
@@ -101,8 +101,8 @@ def laws(
 
 
 def forget_files() -> None:
-    """What the package keeps of files' contents, which never change outside of this world: here a file's name may be used again.
-    Names are made up anew."""
+    """Clears the package's caches of file contents: outside this world files never change, but here a file name may be used again.
+    Also restarts the generation of names."""
     CACHE.clear()
     file_names._MAKERS.begin()
     delete_keys._KEPT = _kept_keys()
@@ -110,19 +110,20 @@ def forget_files() -> None:
 
 @lru_cache(maxsize=1)
 def _threaded() -> list[ModuleType]:
-    """Modules that share work out to threads."""
+    """Modules that use thread pools."""
     floors = [importlib.import_module(f"{iceberg_ops.__name__}.{floor}") for floor in _FLOORS]
     names = [module.name for floor in floors for module in pkgutil.walk_packages(floor.__path__, f"{floor.__name__}.")]
     return [module for module in map(importlib.import_module, names) if hasattr(module, "ThreadPoolExecutor")]
 
 
 def _kept_keys() -> delete_keys._Kept:
-    """Keys of this world's deletes only, and locks over reading that are waited for in steps: writers share one thread."""
+    """A cache for this world's delete keys only, with locks that a writer waits for in steps, because all writers share one
+    thread."""
     return delete_keys._Kept(SteppedLock)  # type: ignore[arg-type]
 
 
 def _parsed_once(parse: Callable[[bytes, str], Any]) -> Callable[[bytes, str], Any]:
-    """The same bytes are the same metadata: parsing them again at every look would be half of all work here."""
+    """A cache of parsed metadata by its bytes: parsing it again at every load would be half of the CPU time here."""
     known: dict[tuple[bytes, str], Any] = {}
 
     def parsed(data: bytes, location: str) -> Any:
@@ -135,7 +136,7 @@ def _parsed_once(parse: Callable[[bytes, str], Any]) -> Callable[[bytes, str], A
 
 
 class Inline(Executor):
-    """Threads would take their steps unseen, and in an order of their own: what is submitted is done at once."""
+    """Runs submitted work at once: the steps of real threads would be neither observed nor in the seed's order."""
 
     def __init__(self, *_: object, **__: object) -> None:
         super().__init__()

@@ -25,9 +25,9 @@ WANTED: dict[str, frozenset[str]] = {
     "sights": SIGHTS,
     "events": frozenset({"deletes carried over", "imported again", "time past all leases"}),
 }
-"""Topic -> what a long run has to draw. ``commits`` counts those that move a branch."""
+"""Topic -> the cases that a long run must draw. ``commits`` counts those that move a branch."""
 ENOUGH = 2_000
-"""Seeds after which nothing may be missing."""
+"""The number of seeds after which no case may be missing."""
 
 
 def added_up(counts: Iterable[Counts]) -> str:

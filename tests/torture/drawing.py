@@ -33,10 +33,10 @@ THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "started again": ({"zombies": True, "keyless": False}, {"append job": 3, "update job": 2, "delete job": 2, "orphans": 3}),
     "no answer": ({"raises": True, "keyless": True}, {"stage and publish": 4, "append": 4}),
 }
-"""Name -> (what it takes, the kinds of writers that are drawn in it with their weights; none: all). A fault needs some kinds of
-writers at the same time; where there are few, they meet."""
+"""Name -> (its requirement, its kinds of writers with their weights; none: all). Many faults need certain kinds of writers at the
+same time; with few kinds they meet more often."""
 ALL_KINDS = 0.6
-"""Share of worlds in which any writer may come."""
+"""Share of worlds with all kinds of writers."""
 LAYOUTS = ("region", "none", "bucket", "kind", "truncate", "region and bucket")
 
 
@@ -60,7 +60,7 @@ class Shape:
     foreign: bool = False
     """A writer of another engine, which validates nothing and works on the spec it began with."""
     rolled: bool = False
-    """Manifests of hardly more than one entry."""
+    """Most manifests have one entry."""
     short_log: bool = False
     """The metadata log holds one previous version, and older files are deleted."""
     shared_keys: bool = False
@@ -84,7 +84,7 @@ class Shape:
 
     @property
     def names(self) -> list[str]:
-        """What is drawn, for the count of it."""
+        """The names of the drawn parts, for counting."""
         found = [f"v{self.version}", f"catalog {self.catalog}", f"store {self.store}", f"layout {self.layout}"]
         found += [f"granularity {self.granularity}", f"theme {self.theme}"]
         found += [f"data path {self.spelled}"] if self.store == "disk" else []

@@ -31,7 +31,7 @@ FIELDS: tuple[tuple[str, Transform], ...] = (("region", IDENTITY), ("id", BUCKET
 
 
 def columns(world: World, w: Writer) -> None:
-    """A column more, or one that came so gone again."""
+    """Add a column, or drop one that was added so."""
     table = world.load(w)
     evolution = SchemaEvolution.of_table(table.metadata)
     mine = [f.name for f in table.schema.fields if f.name.startswith("c")]
@@ -44,7 +44,7 @@ def columns(world: World, w: Writer) -> None:
 
 
 def partitioning(world: World, w: Writer) -> None:
-    """A partition field comes or goes, or another takes its place."""
+    """Add, remove or replace a partition field."""
     table = world.load(w)
     metadata = table.metadata
     evolution = SpecEvolution.of_table(metadata)
@@ -67,7 +67,8 @@ def partitioning(world: World, w: Writer) -> None:
 
 
 def bucket_comes_or_goes(world: World, w: Writer) -> None:
-    """A bucket of the id: upserts by the id go on, and their older rows may be compacted from one spec into the other."""
+    """Add or remove a bucket of the id: upserts by the id continue, and their older rows may be compacted from one spec into the
+    other."""
     table, key = world.load(w), world.name("partitioning")
     evolution = SpecEvolution.of_table(table.metadata)
     known = [f.name for f in table.metadata.spec.fields if f.transform == BUCKET]
@@ -79,7 +80,7 @@ def bucket_comes_or_goes(world: World, w: Writer) -> None:
 
 
 def bucket_too(world: World, w: Writer) -> None:
-    """A bucket of the id beside whatever there is: the keys of an upsert by region and id still say where its rows lie."""
+    """Add a bucket of the id to the present fields: the keys of an upsert by region and id still determine the partition."""
     table, key = world.load(w), world.name("partitioning")
     spec = SpecEvolution.of_table(table.metadata).add_field("id", BUCKET).apply()
     world.commit(w, table, UpdateSpec(spec=spec, run_key=key), Act("partitioning", key))

@@ -41,7 +41,7 @@ CALLS = {"prepare": "prepared", "validate": "validated", "stage": "staged"}
 BOUNDARIES = frozenset(
     {"read", "write", "delete", "pointer", "swap", "sleep", "clock", *CALLS, *AFTER_EFFECT},
 )
-"""Where something may happen: before an I/O step or a call out of the committer, and after what has an effect."""
+"""Where a fault may occur: before an I/O step or a call out of the committer, and after one that has an effect."""
 
 
 def _nobody(kind: str, boundary: str) -> None:
@@ -50,13 +50,14 @@ def _nobody(kind: str, boundary: str) -> None:
 
 @dataclass
 class Exceptions:
-    """Raises ``kind`` at the ``at``-th boundary from now on, or of those named ``where``; ``told`` hears of it."""
+    """Raises ``kind`` at the ``at``-th boundary from now on, or at the ``at``-th of those named ``where``; ``told`` is called
+    then."""
 
     kind: str
     at: int
     told: Callable[[str, str], None] = _nobody
     then: Exceptions | None = None
-    """What comes after it."""
+    """The exceptions after it."""
     where: str | None = None
 
     def __call__(self, writer: Writer, boundary: str) -> None:
@@ -74,8 +75,8 @@ class Exceptions:
 
 
 def some_exception(rng: random.Random, told: Callable[[str, str], None]) -> Exceptions:
-    """Early boundaries and late ones are met alike often, and so are rare ones and frequent ones: most are reads, and what counts
-    is near a swap. One seldom comes alone."""
+    """Early and late boundaries are equally likely, and so are rare and frequent ones: most boundaries are reads, but the
+    interesting ones are near a swap. Two in five are followed by a second exception."""
     then = Exceptions(rng.choice(list(EXCEPTIONS)), rng.randint(0, 8), told) if rng.random() < 0.4 else None
     if rng.random() < 0.6:
         return Exceptions(
@@ -85,7 +86,7 @@ def some_exception(rng: random.Random, told: Callable[[str, str], None]) -> Exce
 
 
 def comes_from(error: BaseException | None, raised: list[BaseException]) -> bool:
-    """Whether what ended a work is, or says that it was caused by, something that was raised on purpose."""
+    """Whether the error that ended the work is, or was caused by, an exception that was raised on purpose."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:

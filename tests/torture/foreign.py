@@ -1,11 +1,10 @@
 """A writer of another engine: it validates nothing, and continues with the partition spec and schema that it started with, like a
 streaming upsert that was not restarted after the table was evolved.
 
-It writes manifests and lists with the table floor's encoders, reuses the parent's manifests unchanged, and swaps; if it is refused,
-it repeats this on the new head. The spec defines what its equality deletes apply to: files of their spec and partition.
-
-At times it adds its files to a copy of an older manifest, which keeps that one's snapshot id, and calls a snapshot of delete files
-an ``append``, as versions of iceberg-rust do.
+It writes manifests and lists with the encoders of ``table``, reuses the parent's manifests unchanged, and swaps; if it is refused,
+it repeats this on the new head. By the spec its equality deletes apply to files of their partition spec and partition. Sometimes it
+adds its files to a copy of an older manifest, which keeps that manifest's snapshot id, and calls a snapshot of delete files an
+``append``, as versions of iceberg-rust do.
 """
 
 from __future__ import annotations
@@ -56,13 +55,13 @@ AS_THE_SPEC_SAYS = Additions()
 
 
 def some_additions(world: World, w: Writer) -> Additions:
-    """Not of the world's dice, so that the seeds of other writers stay theirs."""
+    """Uses its own random numbers, so that the schedules of existing seeds do not change."""
     dice = random.Random(f"{w.label} {world.tick} {world.made}")
     return Additions(in_copies=dice.random() < 0.3, operation="append" if dice.random() < 0.2 else None)
 
 
 def begun_with(world: World, w: Writer) -> Table:
-    """The table as the other engine's job loaded it, which now and then is started again."""
+    """The table as the other engine's job loaded it at its start; sometimes the job is started again."""
     table = world.load(w)
     uuid = world.key_of(table)
     known = world.foreign.get(uuid)
@@ -120,7 +119,7 @@ def _swap(w: Writer, old: Table, additions: Additions, data: Sequence[DataFile],
 
 
 def is_read_by(old: Schema, now: Schema) -> bool:
-    """Whether no column has another type by now: a job is started again where somebody replaced its table."""
+    """Whether no column has another type now: the job is started again if its table was replaced."""
     return all(now.fields_by_id[i].type == f.type for i, f in old.fields_by_id.items() if i in now.fields_by_id)
 
 
@@ -134,7 +133,7 @@ def swap_once(
     *,
     additions: Additions = AS_THE_SPEC_SAYS,
 ) -> None:
-    """Swap in a snapshot of the table, or the first one of its ``replacement``, by whose updates the table is as it says."""
+    """Commit a snapshot of the table, or the first one of its ``replacement`` (the new metadata, and the updates to it)."""
     metadata, io = now.metadata if replacement is None else replacement[0], now.io
     w.committing_since = w.committing_since or w.started
     snapshot_id = new_id()
@@ -171,7 +170,7 @@ def swap_in(
     attempt: int,
     replacement: tuple[TableMetadata, Sequence[TableUpdate]] | None = None,
 ) -> None:
-    """Swap in a snapshot of these manifests on main."""
+    """Commit a snapshot of these manifests on main."""
     metadata, io = now.metadata if replacement is None else replacement[0], now.io
     parent = metadata.current_snapshot
     head = None if parent is None else parent.snapshot_id
@@ -199,7 +198,7 @@ def swap_in(
 
 
 def as_loaded(table: Table) -> tuple[TableRequirement, ...]:
-    """What a replacement is built on: ids count on from there."""
+    """The base of a replacement: its ids continue from this one's."""
     metadata = table.metadata
     head = metadata.current_snapshot
     return (

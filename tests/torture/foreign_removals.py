@@ -37,7 +37,7 @@ IN_COPIES = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Habits:
-    """How the other engine tells what it does: the DELETED entry of the removed file, the name of the operation, and the number of
+    """How the other engine records its commit: the DELETED entry of the removed file, the name of the operation, and the number of
     deleted files in the summary (None: it is missing)."""
 
     removed: str
@@ -54,7 +54,7 @@ def foreign_delete(world: World, w: Writer, *, habits: Habits | None = None, pic
         counts=world.random.choice([None, lambda _: 1, lambda every: every]),
     )
     if habits is None and random.Random(f"{w.label} {world.tick} {world.made}").random() < IN_COPIES:
-        told = replace(told, removed=IN_A_COPY)  # Not of the world's dice, so that the seeds of other writers stay theirs.
+        told = replace(told, removed=IN_A_COPY)  # Own random numbers, so that the schedules of existing seeds do not change.
 
     def work() -> None:
         for attempt in range(MOST_SWAPS):
@@ -110,8 +110,8 @@ def _written(table: Table, snapshot_id: int, added: Sequence[DataFile]) -> list[
 def _without(
     table: Table, head: Snapshot, snapshot_id: int, path: str, removed: str, beside: Sequence[DataFile] = ()
 ) -> list[ManifestFile]:
-    """The manifests of ``head``; those that hold the file are written again, with its entry as the engine enters it. Of the added
-    files, those that it enters ``beside`` are in the copy too."""
+    """The manifests of ``head``; those with the file are rewritten, with its entry in the engine's form. Added files that the
+    engine enters ``beside`` are in the copy too."""
     found: list[ManifestFile] = []
     for manifest in manifests_of(table, head):
         entries = entries_of(table, manifest, live_only=True) if manifest.content is ManifestContent.DATA else []

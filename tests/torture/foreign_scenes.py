@@ -1,4 +1,4 @@
-"""Schedules written step by step, as in ``scenes``: another engine does not tell what it does as the spec asks for."""
+"""Schedules written step by step, as in ``scenes``: another engine records its commits in other ways than the spec requires."""
 
 from __future__ import annotations
 

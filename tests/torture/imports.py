@@ -19,7 +19,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 def import_files(
     world: World, w: Writer, *, again: bool | None = None, checks: bool | None = None, inside: bool | None = None
 ) -> None:
-    """Files without field ids, in folders by partition; old ones where they lie below the table, so that they pass for orphans."""
+    """Files without field ids, in partition folders; below the table they are old, so that they look like orphans."""
     table = world.load(w)
     if world.imported and world.shape.tables == 1 and (world.random.random() < 0.7 if again is None else again):
         folder, rows = world.random.choice(world.imported)
@@ -32,7 +32,7 @@ def import_files(
     checks = world.random.random() < 0.5 if checks is None else checks
 
     def effect(model: Model) -> Model:
-        """What was there when the folder was listed: an orphan job may have taken old files before."""
+        """The files that existed when the folder was listed: an orphan removal may have deleted old files before."""
         came = [rows[f.path] for f in world.looking.coming]
         assert came, "nothing was imported"
         assert not checks or not any(holds(model, [row]) for row in came), "a file that is in the table was imported again"
@@ -44,7 +44,7 @@ def import_files(
 
 
 def make_folder(world: World, table: Table, folder: str) -> dict[str, Row]:
-    """A folder of the layout that the table has now: its files, of a row each."""
+    """A folder in the table's current layout, with files of one row each."""
     made = {}
     by = [SCHEMA.fields_by_id[f.source_id].name for f in table.metadata.spec.fields if f.transform.is_identity and f.source_id < 5]
     for number in range(2):

@@ -47,7 +47,7 @@ def delete_statement(lake: Lake, name: str) -> None:
 
 
 def merge_on_read(lake: Lake, name: str) -> None:
-    """What MERGE commits: rows deleted by position, rows in their place, and vectors that unite with what is there."""
+    """What MERGE commits: rows deleted by position, new rows for them, and vectors merged with the existing ones."""
     table, tasks = lake.table, lake.tasks()[:2]
     found = [(task, np.array([0, 1], np.int64)) for task in tasks]
     deletes = write_row_deletes(table.io, WriteContext.for_table(table.metadata), found, operation_id=name)

@@ -52,8 +52,8 @@ Work = Callable[[Lake, str], None]
 
 @dataclass(frozen=True)
 class KilledOperation:
-    """``work`` writes files under the name it is given. ``snapshots``: how many it makes (None: it depends); ``in_parts``: what is
-    done of it when it dies stays, by design."""
+    """``work`` writes files under the name it is given. ``snapshots``: how many it makes (None: it depends); ``in_parts``: if it
+    dies, its finished parts stay, by design."""
 
     work: Work
     snapshots: int | None = 1
@@ -156,7 +156,7 @@ def expiry(lake: Lake, name: str) -> None:
 
 
 def expiry_beside_a_job(lake: Lake, name: str) -> None:
-    """Another job holds a lease on the parent of the head, so that little may go."""
+    """Another job holds a lease on the parent of the head, so that little may expire."""
     parent = lake.table.metadata.snapshot(head(lake)).parent_snapshot_id
     lease = Lease(holder="other", snapshot_id=parent, expires_at_ms=now_ms() + 3_600_000, instance="its run")
     acquire_lease(lake.table, lease)
@@ -197,7 +197,7 @@ def partition_statistics(lake: Lake, name: str) -> None:
 
 
 def upsert(lake: Lake, name: str) -> None:
-    """Rows by key: equality deletes for those that are there, and the rows as they are from now on."""
+    """Rows by key: equality deletes for the existing rows, and the new rows."""
     table = lake.table
     ids = pa.RecordBatch.from_pydict({"id": [1, 2]})
     keys = write_equality_deletes(table.io, WriteContext.for_table(table.metadata), [1], [ids], operation_id=f"{name}-keys")

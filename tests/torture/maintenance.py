@@ -71,7 +71,7 @@ def expire(world: World, w: Writer, *, keep: int | None = None, clean_metadata: 
 
 
 def expire_as_called(world: World, w: Writer) -> None:
-    """Expiry as programs call it: of its own accord it deletes all, metadata only, or nothing."""
+    """Expiry as programs call it: it deletes all files, only metadata, or nothing."""
     world.expiries += 1
     w.branch = "main"
     table = world.load(w)
@@ -84,7 +84,7 @@ def expire_as_called(world: World, w: Writer) -> None:
 
 
 def orphans(world: World, w: Writer) -> None:
-    """The age guard, in the world's time: older than everything that running writers wrote, but for what their leases protect."""
+    """``older-than`` in the world's time: before everything that running writers wrote, except what their leases protect."""
     others = [x for x in world.active if x is not w]
     cut = min([world.clock.ms, *(since for x in others if (since := unprotected_since(world, x)) is not None)])
     w.branch = "main"

@@ -89,7 +89,7 @@ def some_rows(world: World, table: Table, count: int | None = None, region: str 
 
 
 def held(kind: NestedField | None, text: str | int | None) -> tuple[int, str | int] | None:
-    """A value as that column holds it; None where there is no such column, or it has another type."""
+    """A value in the form of that column; None if there is no such column, or it has another type."""
     if kind is None or text is None or (kind.type == LONG) != isinstance(text, int):
         return None
     return kind.field_id, text
@@ -122,7 +122,7 @@ def new_data(world: World, table: Table, rows: Sequence[Row], spec_id: int | Non
 
 @dataclass(frozen=True)
 class Keys:
-    """Equality deletes, and which rows they reach: those of their keys in files of their spec and partition, or everywhere where
+    """Equality deletes, and the rows they apply to: those with their keys in files of their spec and partition, or in all files if
     the spec has no partition field."""
 
     files: tuple[DataFile, ...]
@@ -130,7 +130,7 @@ class Keys:
     keys: frozenset[tuple[Any, ...]]
 
     def replaced(self, table: Watched, new: Sequence[Row]) -> Model:
-        """The rows of the parent of what is being looked at that they do not reach, and the new ones."""
+        """The rows of the new snapshot: those of its parent that the deletes do not apply to, and the new ones."""
         left = [p.row for p in table.before if not self._reach(table, p)]
         return (*left, *new)
 

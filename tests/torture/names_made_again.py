@@ -40,7 +40,7 @@ class Died(BaseException):
 
 
 class Turns(MemoryFileIO):
-    """Before every call somebody else may have a turn."""
+    """Before every call another writer may have a turn."""
 
     def read(self, location: str) -> bytes:
         _turn()
@@ -71,7 +71,7 @@ class Turns(MemoryFileIO):
 
 
 class KnowsNoMarks(FileSystemCatalog):
-    """Another engine. It makes a table where there is neither a version nor a hint."""
+    """Another engine. It creates a table if there is neither a version nor a hint."""
 
     def _versions(self, identifier: tuple[str, ...]) -> TableVersions:
         found = super()._versions(identifier)
@@ -98,7 +98,7 @@ class Writer(greenlet.greenlet):
         self.work, self.killed, self.wrote = work, False, ""
 
     def _run(self) -> None:
-        with suppress(IcebergOpsError, FileNotFoundError, Died):  # Refused, or too late: whether that is so is seen in the table.
+        with suppress(IcebergOpsError, FileNotFoundError, Died):  # Refused, or too late: the table shows whether that is true.
             self.work()
 
     def kill(self) -> None:
@@ -128,7 +128,7 @@ class World:
         self.acknowledged: dict[str, set[str]] = {}
         """By the uuid of a table that was made."""
         self.gone: set[str] = set()
-        """Tables whose drop was marked while a drop was at work that has ended."""
+        """Tables that were marked as dropped, and whose drop has ended."""
 
         self.leftover = ""
         if self.foreign and self.random.random() < 0.4:
@@ -188,7 +188,7 @@ class World:
     def drops_the_copy(self) -> None:
         self.ours.drop_table(COPY, purge=True)
 
-    # the look of every reader
+    # the checks of every reader
 
     def look(self) -> None:
         found = self._found()
@@ -214,8 +214,8 @@ class World:
         return uuid_of(table), set(table.properties)
 
     def _without_hint(self, error: CorruptTableError) -> tuple[str, set[str]] | None:
-        """The same where the hint of a late writer is in the way, because the table lies below the versions of a dropped one: for
-        ever where another engine made it there, else until its creation moves it above."""
+        """The same if a late writer's hint hides the table, because its versions are below those of a dropped one: for ever if
+        another engine created it there, else until its creation moves it above."""
         made = {uuid for uuid in self.plain._versions(IDENTIFIER).owners().values() if uuid in self.acknowledged} - self.gone
         assert HINT in str(error)
         assert self.foreign or not made, f"the table looks damaged: {error}"

@@ -10,7 +10,7 @@ from tests.torture.world import World
 
 
 def swap_names(world: World, w: Writer) -> None:
-    """Three renames, as users publish a rebuilt table; others may do the same meanwhile, or it may end half way."""
+    """Three renames, as users publish a rebuilt table; others may do the same at the same time, or it may stop half way."""
     for old, new in (("t", "swapped"), ("u", "t"), ("swapped", "u")):
         rename(world, w, old, new)
 

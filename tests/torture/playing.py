@@ -34,7 +34,7 @@ FIRST = ("append", "append", "upsert", "delete", "branch or tag")
 
 
 def play(seed: int, shape: Shape | None = None, *, tells: bool = False) -> World:
-    """``tells``: the story of a failure is printed."""
+    """``tells``: print the steps of a failure."""
     rng = random.Random(seed)
     world = World(rng, draw(rng) if shape is None else shape)
     with world.laws():
@@ -53,7 +53,7 @@ def play(seed: int, shape: Shape | None = None, *, tells: bool = False) -> World
 
 
 def set_up(world: World) -> None:
-    """Some rows in each table, and some of what its world is about, before anything happens at once."""
+    """Some rows in each table, and some work of the world's theme, before writers run concurrently."""
     for number in range(world.shape.tables):
         odd = [k for k, is_here in NEEDS.items() if k not in naming.KINDS and is_here(world)]
         later = [*world.random.choices(FIRST, k=3), *world.random.choices(odd, k=world.random.choice([0, 1, 2, 3]) if odd else 0)]
@@ -91,7 +91,7 @@ def run(world: World) -> None:
 
 def check_all(world: World, *, from_storage: bool = True) -> None:
     """Every retained snapshot of every table shows its rows, and all files that readers need are there. Not ``from_storage``:
-    what is known of files that never change is believed."""
+    cached contents of immutable files are used."""
     if from_storage:
         world.files.forget()
     for table in world.tables.values():
@@ -134,7 +134,7 @@ def type_of_kind(schema: Schema) -> object:
 
 
 def _compare_scan(loaded: Table, schema: Schema, scan: Scan, model: Model, *, readable: bool) -> None:
-    """Not ``readable``: some rows may be of former columns, nulls among them, and then the package says so."""
+    """Not ``readable``: some rows may have former columns, nulls among them; then the package must raise its error for that."""
     kind = schema.find(KIND)
     columns = ["region", "id", "data", *([] if kind is None else [KIND])]
     try:
@@ -155,11 +155,12 @@ def load(world: World, table: Watched) -> Table:
 
 
 def clean_up(world: World) -> None:
-    """One expiry and one run for orphans of each table, long after all writers ended: what is left is needed, or was reported."""
+    """One expiry and one orphan removal of each table, long after all writers ended: every file that is left is needed, or was
+    reported."""
     world.leased.clear()
     for catalog in world.catalogs:
         if isinstance(catalog, SteppedCatalog):
-            catalog.unanswered = 0  # It answers again; otherwise an expiry may rightly end in doubt.
+            catalog.unanswered = 0  # All swaps are answered now; otherwise an expiry may correctly end with an unknown outcome.
     for table in list(world.tables.values()):
         name = load(world, table).identifier[-1]
         reports: list[ActionReport] = []

@@ -3,7 +3,7 @@
 Metadata is plain JSON, fastavro reads manifests, pyarrow reads data and deletes. This module computes inherited sequence numbers
 and row ids, and matches deletes itself: a vector or a position delete by path, partition and sequence number (equal or later), an
 equality delete by spec, partition and sequence number (later), or everywhere if its spec has no partition field. So a fault of the
-package's planner or of its caches cannot hide in the judge. Files never change, so each is read once; the world checks that none is
+package's planner or caches cannot be repeated in the check. Files never change, so each is read once; the world checks that none is
 written a second time."""
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def is_unpartitioned(spec: Mapping[str, Any]) -> bool:
 
 
 def kind_id(metadata: Metadata) -> int | None:
-    """Field id of the current schema's column ``kind``, which comes and goes."""
+    """Field id of the current schema's column ``kind``, which is dropped and added again."""
     (schema,) = (s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
     return next((f["id"] for f in schema["fields"] if f["name"] == KIND), None)
 
@@ -273,7 +273,7 @@ def _rows_of(files: Files, metadata: Metadata, f: LiveFile, kind: int | None, go
 
 
 def values_at(files: Files, metadata: Metadata, place: Place, field_ids: tuple[int, ...]) -> tuple[Any, ...]:
-    """What a delete by those columns sees of a row, dropped columns among them."""
+    """The row's values in those columns of an equality delete, which may have been dropped."""
     column = _Columns(files, metadata, place.file)
     return tuple(column(field_id)[place.position] for field_id in field_ids)
 

@@ -15,7 +15,7 @@ from tests.torture.world import World
 
 
 def roll_back(world: World, w: Writer, *, by: int | None = None) -> None:
-    """To an ancestor: ``by`` so many commits, or a few."""
+    """To an ancestor, ``by`` commits back (None: a few)."""
     table = world.load(w)
     head = table.metadata.branch_head(w.branch)
     ancestors = [s.snapshot_id for s in table.metadata.ancestors(None if head is None else head.snapshot_id)][1:3]
@@ -32,7 +32,7 @@ def to_rows_of(world: World, target: int) -> Callable[[Model], Model]:
 
 
 def branch_or_tag(world: World, w: Writer) -> None:
-    """A branch or tag comes, moves or goes, or is told how many snapshots to keep."""
+    """Create, move or drop a branch or tag, or set how many snapshots it keeps."""
     table, w.branch = world.load(w), "audit"
     snapshots = [s.snapshot_id for s in table.metadata.snapshots]
     if not snapshots:
@@ -61,7 +61,7 @@ def branch_or_tag(world: World, w: Writer) -> None:
 
 
 def fast_forward(world: World, w: Writer) -> None:
-    """main catches up with the branch, where it may."""
+    """Fast-forward main to the branch, if possible."""
     w.branch = MAIN
     table = world.load(w)
     w.effect = lambda model: world.looking.models["audit"]

@@ -97,7 +97,7 @@ def _as_replaced(table: Table, updates: tuple[TableUpdate, ...], world: World) -
 
 def _replacement(metadata: TableMetadata, *, kind: IcebergType | None, strict: bool, layout: str | None) -> tuple[TableUpdate, ...]:
     """``kind``: the type of that column; None: there is none. ``strict``: column ``data`` has no nulls. ``layout``: how the table
-    is partitioned; None: as it was, as far as it can be."""
+    is partitioned; None: as before, as far as possible."""
     known, last = {f.name: f.field_id for f in metadata.schema.fields}, metadata.last_column_id
     fields = []
     for f in SCHEMA.fields:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 KIND = "kind"
 REGIONS = ("eu", "us")
 KINDS = (None, "", "a", "b", "a/b", "%2F", "ünï ☃", " ", "x=y", "..", "a'b")
-"""Values of ``kind``: those that paths, folders and SQL have to escape among them."""
+"""Values of ``kind``, some of which paths, folders and SQL must escape."""
 NUMBERS = (None, 0, 7, -1, 2**40)
-"""The same where a replaced table has a number of that name."""
+"""The same if a replaced table has a number column with that name."""
 
 
 class Row(NamedTuple):
@@ -46,8 +46,8 @@ def without(model: Iterable[Row], gone: Iterable[Row]) -> Model:
 
 
 def minus(model: Iterable[Row], gone: Iterable[Row]) -> Model:
-    """All but those very rows, each as often as it is given: of rows that are there twice, one stays if one goes. A row may have
-    lost its kind meanwhile."""
+    """All rows without those in ``gone``, each removed as often as it is given: of two equal rows one stays if one is removed. A
+    row may have lost its kind in the meantime."""
     exactly = Counter(gone)
     rest: list[Row] = []
     for row in model:
@@ -66,7 +66,7 @@ def minus(model: Iterable[Row], gone: Iterable[Row]) -> Model:
 
 
 def holds(model: Iterable[Row], rows: Iterable[Row]) -> bool:
-    """Whether each row is there, whatever its kind has become."""
+    """Whether each row is in the model, with any kind."""
     return {row[:3] for row in rows} <= {row[:3] for row in model}
 
 
@@ -76,7 +76,7 @@ def normal(model: Iterable[Row], kind_id: int | None) -> Model:
 
 
 def difference(wanted: Sequence[Row], found: Sequence[Row]) -> str:
-    """What is wrong, or nothing."""
+    """The difference as text; empty if there is none."""
     if len(wanted) == len(found) and Counter(wanted) == Counter(found):
         return ""
     lost, surplus = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)

@@ -11,7 +11,7 @@ from tests.torture.stepping import Writer
 from tests.torture.world import World
 
 RECENT = 5
-"""Keys are shared between pieces of work that are not far apart."""
+"""Only pieces of work that are close in time share a key."""
 
 
 def act_of(
@@ -25,8 +25,8 @@ def act_of(
     in_parts: bool = False,
     is_job: bool = False,
 ) -> Act:
-    """The writer's next act. Where keys are shared it may have none, or one that names other work too: that of ``of``, or of
-    whoever."""
+    """The writer's next act. In worlds with shared keys it may have no key, or the key of other work: that of ``of``, or of any
+    act."""
     act = Act(family, None if world.shape.keyless else world.name(family), w.branch, staged, most, in_parts, is_job)
     if world.shape.shared_keys and (dice := world.random.random()) < 0.6:
         known = world.acts.keys
@@ -56,7 +56,7 @@ def job(
 ) -> ActionReport | None:
     """Run a job, sometimes twice under its run key: the second run must find the work done, unless it is one that is done
     ``in_parts``, so that a second run does what is left or has come since. Where there are zombies it may be started again before
-    the first run ends. That what is done is not done again is the acts' to check."""
+    the first run ends. ``acts`` checks that no work is done twice."""
     act = act_of(world, w, family or name, staged=staged, most=most, in_parts=in_parts, is_job=True)
 
     def run(who: Writer) -> ActionReport | None:

@@ -54,7 +54,7 @@ def finish(world: World, kind: str, branch: str = MAIN) -> None:
 
 
 def after_the_swap(world: World, writer: Writer) -> None:
-    """Up to the moment at which the writer's commit is in the table and nobody has told it so."""
+    """Run the writer until its commit is in the table, and it has no answer yet."""
     (before,) = (t.location for t in world.tables.values())
     while not writer.ended and world.tables[next(iter(world.tables))].location == before:
         world.step(writer)
@@ -65,7 +65,7 @@ def do(world: World, what: str, work: Callable[[World, Writer], None]) -> None:
 
 
 def keep_one(world: World) -> None:
-    """All but the heads of branches expire, at once."""
+    """Expire all snapshots except the heads of branches."""
     do(world, "expire", partial(expire, keep=1))
     check_all(world)
 
@@ -91,7 +91,7 @@ def vectors_of_two_specs_in_one_file() -> None:
 
 
 def vectors_in_rolled_manifests() -> None:
-    """One Puffin file holds the vectors of two data files, whose entries stand in two manifests; one of them is replaced."""
+    """One Puffin file holds the vectors of two data files, whose entries are in two manifests; one of them is replaced."""
     with a_world(Shape(version=3, layout="none", rolled=True), "append", "append") as world:
         delete_from(world, 0, 1)
         delete_from(world, 1)
@@ -125,7 +125,8 @@ def a_lost_version_is_an_error() -> None:
 
 
 def a_commit_is_found_again_under_two_others() -> None:
-    """A table that keeps one previous version: two commits come between the version's creation and the look whether it counts."""
+    """A table keeps one previous version: two commits come between the creation of a version and the check whether it is
+    current."""
     with a_world(Shape(version=2, catalog="filesystem", short_log=True, keyless=True), "append") as world:
         first = begin(world, "append")
         after_the_swap(world, first)
@@ -137,7 +138,7 @@ def a_commit_is_found_again_under_two_others() -> None:
 
 
 def a_lost_answer_under_another_commit_is_looked_up_or_in_doubt() -> None:
-    """A swap is done, its answer is lost, another commits on top, and the metadata that would tell cannot be read."""
+    """A swap succeeds, its answer is lost, another writer commits on top, and the metadata that would show this cannot be read."""
     for again in range(6):
         with a_world(Shape(version=2, keyless=True), "append") as world:
             first = begin(world, "append")
@@ -150,7 +151,8 @@ def a_lost_answer_under_another_commit_is_looked_up_or_in_doubt() -> None:
 
 
 def a_cherry_pick_without_a_key_that_did_happen_stays() -> None:
-    """As above, for a pick: its first attempt is reported as refused and was done, and its second finds the snapshot picked."""
+    """As above, for a cherry-pick: its first attempt is reported as refused but was committed, and its second finds the snapshot
+    already picked."""
     for shape in (Shape(version=2, catalog="filesystem", short_log=True, keyless=True), Shape(version=2, keyless=True)):
         for again in range(4):
             with a_world(shape, "append", "append") as world:
@@ -169,7 +171,7 @@ def a_cherry_pick_without_a_key_that_did_happen_stays() -> None:
 
 
 def a_rollback_is_not_done_again_after_its_key_left_the_ledger() -> None:
-    """A key that was entered a moment ago stays while an expiry enters the keys of many old snapshots."""
+    """A key that was just added to the ledger stays while an expiry adds the keys of many old snapshots."""
     with a_world(Shape(version=2, short_ledger=True), *["append"] * 12) as world:
         world.persistent = True
         back = begin(world, "roll back")
@@ -234,7 +236,7 @@ def a_delete_on_the_old_spec_reaches_rows_that_are_compacted_meanwhile() -> None
 
 
 def a_delete_by_a_dropped_column_reaches_rows_that_are_compacted_meanwhile() -> None:
-    """Another engine upserts by a column that was dropped before a compaction began, whose files have it no more."""
+    """Another engine upserts by a column that was dropped before a compaction began, so that the new files lack it."""
     upsert = partial(foreign.foreign_upsert, columns=["id", "kind"])
     for steps in range(10, 60, 10):
         with a_world(Shape(version=2, columns_come_back=True, foreign=True, layout="none"), "append", "append") as world:
@@ -372,7 +374,7 @@ def job_under(world: World, w: Writer, *, key: str, name: str, branch: str = MAI
 
 
 def a_zombies_lease_outlives_its_retry() -> None:
-    """A job that hangs is started again under its key; the second run fails, and orphans are removed while the first goes on."""
+    """A hanging job is started again under its key; the second run fails, and orphans are removed while the first run continues."""
     with a_world(Shape(version=2), "append") as world:
         zombie = world.begin("zombie", partial(job_under, key="k", name="append"))
         while not any("/data/" in line and zombie.label in line for line in world.story):

@@ -1,4 +1,4 @@
-"""Which oddities of real tables occurred in the tables of a world, for the counts: a world that may have one need not get it."""
+"""Which oddities of real tables occurred in the tables of a world, for counting: an allowed oddity does not always occur."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def of_snapshot(metadata: Metadata, snapshot: Mapping[str, Any], layout: Layout,
 
 
 def _comes_again(names: list[set[str]]) -> bool:
-    """Whether a name was there, was gone, and is there again."""
+    """Whether a name was present, then missing, and is present again."""
     gone: set[str] = set()
     known: set[str] = set()
     for now in names:

@@ -14,7 +14,7 @@ from iceberg_ops.table import metadata_files
 
 
 def _spelled(write: Callable[..., bytes]) -> Callable[..., bytes]:
-    """The same metadata is always written in the same way, as whoever writes it again after a lost answer has to."""
+    """The same metadata always gets the same spelling, because it may be written again after a lost answer."""
 
     def written(metadata: TableMetadata, **more: Any) -> bytes:
         in_upper_case = (len(metadata.metadata_log) + metadata.last_sequence_number) % 2 == 0

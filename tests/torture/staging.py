@@ -35,8 +35,8 @@ AFTER_EVOLUTION = ("append", "upsert", "statistics", "several")
 
 @dataclass(frozen=True)
 class Case:
-    """``at``: steps of I/O that the writer takes before ``between`` works from its start to its end (None: nobody does), and
-    boundaries that it passes from then on before ``raises`` is raised (None: nothing is)."""
+    """``at``: the number of I/O steps of the writer before the writer ``between`` does all its work (empty: no other writer).
+    ``after``: the number of boundaries after that before ``raises`` is raised (None: no exception)."""
 
     shape: str
     kind: str
@@ -65,13 +65,13 @@ class Stage:
             self.world.finish(self.world.begin("set up", work))
         self.restore = self.world.saved()
         self._looked_at: set[int] = set()
-        """States of storage and catalog in which everything was right."""
+        """States of storage and catalog that were checked without error."""
 
     def close(self) -> None:
         self.laws.__exit__(None, None, None)
 
     def play(self, case: Case) -> Writer:
-        """From where the stage was set; every writer is ended, and every reader has looked."""
+        """Play a case from the prepared state, until every writer has ended and every reader has checked."""
         world = self.world
         world.names.seed(f"{case.kind} {case.dice}")
         self.restore()
@@ -100,7 +100,7 @@ class Stage:
         return self.world.tick - before
 
     def check(self, case: Case) -> Writer:
-        """Play it, clean up, and look at everything; a state that was looked at is not looked at again. Raises AssertionError."""
+        """Play it, clean up, and check everything; a state that was checked before is not checked again. Raises AssertionError."""
         try:
             writer = self.play(case)
             if (state := self._state()) not in self._looked_at:
@@ -112,7 +112,7 @@ class Stage:
         return writer
 
     def counted(self) -> str:
-        """What was drawn since this was asked last."""
+        """What was drawn since the last call."""
         found, self.world.counts = self.world.counts, {}
         return added_up([found])
 

@@ -32,7 +32,7 @@ from tests.torture.world import World
 
 ISOLATIONS: tuple[Isolation, ...] = ("serializable", "snapshot")
 EVERY_ROW = {"isolation-level": "serializable"}
-"""With ``snapshot`` rows may come that a statement does not see, and two merges may insert one key."""
+"""With ``snapshot`` isolation rows may be added that a statement does not see, and two merges may insert one key."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Found:
 
     @property
     def region(self) -> str | None:
-        """The region that the statement is about; None: all."""
+        """The only region of the statement's rows; None: all regions."""
         regions = {row.region for row in self.rows}
         return next(iter(regions)) if len(regions) == 1 else None
 
@@ -107,7 +107,7 @@ def some_files(world: World, tasks: list[FileScanTask]) -> list[FileScanTask]:
 
 
 def change(world: World, w: Writer, *, update: bool, merge: bool = False, pick: Pick | None = None) -> None:
-    """``merge``: rows come besides, and under ``serializable`` none may have come that it should have seen."""
+    """``merge``: rows are inserted too, and under ``serializable`` no row may have been added that it should have seen."""
     if (found := find(world, w, pick or partial(some_files, world))) is None:
         return
     new = [r._replace(version=r.version + 1) for r in found.rows] if update else []
@@ -210,7 +210,7 @@ def delete_kind(world: World, w: Writer) -> None:
 
 
 def update_job(world: World, w: Writer) -> None:
-    """UPDATE as a user runs it without Spark; whatever version the rows have by then."""
+    """UPDATE as a user runs it without Spark, on the rows' version at the commit."""
     known = rows_known(world, w)
     keys = {r.key for r in world.random.sample(known, min(len(known), world.random.randint(1, 3)))}
     if not keys:
@@ -224,7 +224,7 @@ def update_job(world: World, w: Writer) -> None:
 
 
 def merge_job(world: World, w: Writer) -> None:
-    """MERGE without Spark: rows that are known are changed or deleted, the others come, all as it is at the commit."""
+    """MERGE without Spark: matching rows are changed or deleted, the others inserted, in the state at the commit."""
     known = rows_known(world, w)
     world.made += 1
     version, region = 1000 * world.made, world.random.choice(REGIONS)
@@ -249,7 +249,7 @@ def merge_job(world: World, w: Writer) -> None:
 
 
 def upsert_job(world: World, w: Writer, *, columns: str | None = None, hits: int | None = None) -> None:
-    """Rows take the place of those of the same key that are older than the commit, unseen; wherever these lie."""
+    """Rows replace all older rows with their key, in any partition, without reading them."""
     known = rows_known(world, w)
     world.made += 1
     hit = {r.key for r in world.random.sample(known, min(len(known), world.random.randint(0, 2) if hits is None else hits))}
@@ -276,7 +276,7 @@ def source(world: World, rows: list[Row]) -> Source:
 
 
 def append_job(world: World, w: Writer) -> None:
-    """With a wap id the snapshot waits beside the branch."""
+    """With a wap id the snapshot is staged."""
     world.made += 1
     rows = [Row(region, world.made * 10 + i, 0) for i, region in enumerate(REGIONS)]
     staged = world.random.random() < 0.2
@@ -286,7 +286,7 @@ def append_job(world: World, w: Writer) -> None:
 
 
 def overwrite_job(world: World, w: Writer) -> None:
-    """INSERT OVERWRITE, by the partitions of the rows or by a filter; what was there at its commit is replaced."""
+    """INSERT OVERWRITE, by the partitions of the rows or by a filter; it replaces the rows that exist at its commit."""
     region = world.random.choice(REGIONS)
     world.made += 1
     rows = [Row(region, world.made * 10 + i, 0) for i in range(2)]

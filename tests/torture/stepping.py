@@ -27,7 +27,7 @@ from iceberg_ops.table.table import Table
 STORE = "torture"
 """``io-impl`` of the world's storage in memory; a disk stays what it is, because the package follows its links."""
 WAITING = "lock"
-"""Where a writer waits for one that shares its process."""
+"""The boundary at which a writer waits for another one in the same process."""
 AFTER_EFFECT = frozenset({"wrote", "deleted", "swapped", "staged", "validated", "prepared", "loaded"})
 """Boundaries at which a call has taken effect that is not answered yet."""
 _WRITERS: dict[greenlet.greenlet, Writer] = {}
@@ -38,7 +38,7 @@ class Died(BaseException):
 
 
 class Meets(Protocol):
-    """What a writer may meet at a boundary: raises, or does nothing."""
+    """The fault of a writer at a boundary: raises, or does nothing."""
 
     def __call__(self, writer: Writer, boundary: str) -> None: ...
 
@@ -49,7 +49,7 @@ class Writer:
     def __init__(self, kind: str, work: Callable[[Writer], None], now: Callable[[], int]) -> None:
         self.kind, self.work, self.now, self.started = kind, work, now, now()
         self.label = kind
-        """Its kind and a number, to tell writers apart in a story."""
+        """Its kind and a number, which identify it in the printed steps."""
         self.branch = "main"
         self.name = "t"
         """The table it works on, by the name that it has when it is loaded."""
@@ -60,20 +60,20 @@ class Writer:
         self.beside: Callable[[Any], Any] | None = None
         """The rows of a snapshot it makes that is not a branch's head, from those of that snapshot's parent."""
         self.keeps_ids = False
-        """Rows that it leaves keep their row ids, as they do where it has no effect."""
+        """Rows that it does not change keep their row ids, as they do if it has no effect."""
         self.becomes: Callable[[Any], Any] = lambda row: row
         """What a row that keeps its row id looks like afterwards."""
         self.act: Any = None
-        """What it is about to get committed (``acts``)."""
+        """The work that it is about to commit (``acts``)."""
         self.loads: list[Table] = []
         """The tables it loaded in this attempt."""
         self.leases: dict[str, int] = {}
-        """The leases it took and has not given back, and until when they last, whatever others did to them."""
+        """The leases it took and has not released, and when they expire, whatever others did to them."""
         self.committing_since: int | None = None
-        """When it began to write what its commit is made of, which no lease protects."""
+        """When it began to write the files of its commit, if no lease protects them."""
         self.meets: Meets | None = None
         self.raised: list[BaseException] = []
-        """What it has been met by so far."""
+        """The exceptions raised in it so far."""
         self.points = 0
         """Boundaries passed, those without I/O among them."""
         self.at = "start"
@@ -91,7 +91,7 @@ class Writer:
         return done
 
     def kill(self) -> None:
-        """It goes no further, whatever it has to tidy up."""
+        """End it here; none of its clean-up runs."""
         self.meets = None
         self.killed = True
         while self._thread and not self._thread.dead:
@@ -117,7 +117,7 @@ class Writer:
         except Died:
             pass
         except BaseException as e:  # noqa: BLE001 - the scheduler looks at it
-            if not self.killed:  # What is said of its end reaches nobody.
+            if not self.killed:  # Nobody receives the error of its end.
                 self.error = e
         finally:
             _WRITERS.pop(self._thread, None)
@@ -130,7 +130,7 @@ def running() -> Writer | None:
 
 
 def boundary(name: str) -> None:
-    """Hand over, if a writer is running; then it may be met by something."""
+    """Switch to the scheduler, if a writer is running; after that a fault may occur in it."""
     if (writer := running()) is not None:
         writer.reach(name)
         writer.pass_by(name)
@@ -143,7 +143,7 @@ def call_out(name: str) -> None:
 
 
 class Watcher(Protocol):
-    """Is told what storage does: of each file that is about to go or to be overwritten, and of each that was written."""
+    """Is called for each file that is about to be deleted or overwritten, and for each that was written."""
 
     def changing(self, location: str) -> None: ...
     def written(self, location: str, data: bytes) -> None: ...
@@ -237,7 +237,8 @@ class _SteppedOutput(io.BytesIO):
 
 
 class SteppedCatalog(MemoryCatalog):
-    """A pointer that is looked at and swapped in steps; between a swap and its answer the writer may die, or the answer be lost."""
+    """A catalog that reads and swaps its pointer in steps; between a swap and its answer the writer may die, or the answer may be
+    lost."""
 
     def __init__(self, name: str, io: Any, rng: random.Random, **options: Any) -> None:
         super().__init__(name, io, **options)

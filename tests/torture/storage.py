@@ -81,7 +81,7 @@ class OnDisk:
         return self.warehouse + path.removeprefix(self._link) if path.startswith(self._link + "/") else path
 
     def spell(self, location: str, how: str) -> str:
-        """Another text for the same place, which has to be there for ``/../``."""
+        """Another spelling of the same location, which must exist for ``/../``."""
         parent, _, name = location.rpartition("/")
         texts = {
             "plain": location,

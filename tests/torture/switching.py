@@ -17,7 +17,8 @@ Replacement = Callable[..., Any]
 
 @contextmanager
 def replaced(functions: Mapping[str, Replacement]) -> Iterator[None]:
-    """``functions``: ``module:qualified name`` below ``iceberg_ops`` -> what is called instead of it, with it."""
+    """``functions``: ``module:qualified name`` below ``iceberg_ops`` -> its replacement, which gets the original as its first
+    argument."""
     with ExitStack() as stack:
         for name, replacement in functions.items():
             stack.enter_context(_replaced(_function(name), replacement))

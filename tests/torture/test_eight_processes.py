@@ -37,9 +37,9 @@ from tests.torture.test_kill_nine import SERVER, leaked, open_lake
 SECONDS = 60 if "ICEBERG_OPS_TORTURE" in os.environ else 10
 WRITERS = 5
 FEWEST = 6
-"""What each writer tries at least, however slow the machine is."""
+"""The least number of operations of each writer, however slow the machine is."""
 KEPT = "30s"
-"""Snapshots and unowned files younger than this stay: longer than any step of a writer."""
+"""Younger snapshots and unreferenced files stay: longer than any step of a writer."""
 
 
 class Log:
@@ -53,7 +53,7 @@ class Log:
 
 
 def write(lake: Lake, worker: int, log: Log, until: float) -> None:
-    """Add rows; delete or update rows of its own, by position, wherever a compaction has put them meanwhile."""
+    """Add rows; delete or update its own rows, by position, in whatever file a compaction has put them."""
     rng, number, mine = random.Random(worker), 0, dict[int, str]()
     while time.monotonic() < until or number < FEWEST:
         number += 1
@@ -74,7 +74,7 @@ def write(lake: Lake, worker: int, log: Log, until: float) -> None:
 
 
 def change(lake: Lake, row: int, text: str, name: str) -> bool:
-    """Delete a row, with ``text`` write it anew; whether it was acknowledged. A refused one is given up."""
+    """Delete a row, and with ``text`` write it again; returns whether this was acknowledged. A refused change is not retried."""
     table, found = find(lake, row)
     if found is None:
         return False
@@ -145,7 +145,7 @@ def _now() -> int:
 
 
 def acknowledged(folder: Path) -> tuple[dict[int, str], int]:
-    """Rows that must be there, by id; and how many acknowledgements that takes."""
+    """The rows that must be in the table, by id, and the number of acknowledgements that they result from."""
     rows: dict[int, str] = {}
     lines = [json.loads(line) for path in sorted(folder.glob("w*.log")) for line in path.read_text().splitlines()]
     for what, row, text in lines:

@@ -37,7 +37,7 @@ FAULTS: dict[str, tuple[Fault, float]] = {
 }
 """By name: the fault, and the share of requests that meet it."""
 IMPATIENT = {"s3.retry.num-retries": "1", "s3.retry.min-wait-ms": "1", "s3.retry.max-wait-ms": "5"}
-"""Nearly each fault in a hundred reaches the work: the client tries once more only."""
+"""The client retries only once, so that more faults reach the job."""
 FEWEST = 6
 """Operations of each writer, however slow the machine is."""
 BETWEEN_KILLS, MOST_KILLS = 2.0, 2 if SECONDS < 60 else 30

@@ -32,8 +32,8 @@ MOST_SEEDS = 2_000
 
 @dataclass(frozen=True)
 class Fault:
-    """``switch`` brings it back. ``scene``: the schedule that shows it; ``world``: where it can be drawn at all; ``says``: what
-    the failure says (a regular expression)."""
+    """``switch`` restores it. ``scene``: the schedule that shows it; ``world``: the worlds in which it can occur; ``says``: the
+    message of the failure (a regular expression)."""
 
     switch: Switch
     scene: str
@@ -42,7 +42,7 @@ class Fault:
 
     @property
     def others(self) -> Switch:
-        """Those rules of the switch that come after this fault's own, and would have stopped it: alone they must not fail."""
+        """The other rules of the switch, which would have prevented this fault: restored alone they must not cause a failure."""
         return {name: rule for name, rule in self.switch.items() if name in BELIEVED and len(self.switch) > 1}
 
 
@@ -207,12 +207,11 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.foreign and s.version > 1,
     ),
 }
-"""By number in the list of faults that the torture was widened for. The eleventh, secrets in errors and reports, is of another
-kind."""
+"""The known faults by number. The eleventh, secrets in errors and reports, is tested elsewhere."""
 
 
 def check(example: int | str) -> None:
-    """Raises AssertionError where a fault is there."""
+    """Raises AssertionError if a fault is present."""
     if isinstance(example, int):
         play(example)
     else:
@@ -248,7 +247,7 @@ def find(name: str) -> int | None:
 
 
 def failure(seed: int, switch: Switch) -> str | None:
-    """What a seed says with these rules."""
+    """The failure message of a seed with these rules."""
     try:
         with replaced(switch):
             play(seed)
@@ -258,7 +257,7 @@ def failure(seed: int, switch: Switch) -> str | None:
 
 
 def main(names: list[str]) -> None:
-    """Look for the seeds of these faults, of all by default, and write down what was found."""
+    """Search for the seeds of these faults (default: all), and write them to ``found_at``."""
     found = {**SEEDS, **{name: find(name) for name in names or FAULTS}}
     lines = "".join(f"    {json.dumps(name)}: {found[name]},\n" for name in FAULTS if found.get(name) is not None)
     place = Path(__file__).with_name("found_at.py")

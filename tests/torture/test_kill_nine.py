@@ -119,7 +119,7 @@ def open_lake(kind: str, folder: Path, io: LocalFileIO) -> Lake:
 
 
 def in_child(kind: str, folder: Path, name: str, deadly: int | None) -> int | None:
-    """Do it in a process of its own; the number of steps it took, None if it was killed."""
+    """Do it in a child process; returns its number of steps, None if it was killed."""
     child = SERVER.Process(target=do, args=(kind, str(folder), name, deadly))
     child.start()
     child.join(timeout=120)
@@ -151,7 +151,7 @@ def history(lake: Lake) -> list[list[Row]]:
 
 
 def leaked(lake: Lake) -> list[str]:
-    """After one maintenance run, a few days later."""
+    """The unreferenced files after one maintenance run, a few days later."""
     later = time.time_ns() + FOUR_DAYS_NS
     with mock.patch.object(time, "time_ns", return_value=later):
         lake.run("expire_snapshots", now=now_ms, older_than="1m", retain_last=1)
@@ -162,7 +162,7 @@ def leaked(lake: Lake) -> list[str]:
 
 
 def prepare(kind: str, version: int, folder: Path, template: Path) -> Path:
-    """Four small files, one with deletes by position, equality deletes, a branch, a staged snapshot, and a file nobody owns."""
+    """Four small files, one with position deletes, equality deletes, a branch, a staged snapshot, and an orphan file."""
     folder.mkdir()
     lake = open_lake(kind, folder, LocalFileIO())
     lake.catalog.create_namespace(("ns",))
@@ -218,7 +218,8 @@ def test_killed_anywhere_it_is_wholly_there_or_not_and_a_rerun_finishes_it_once(
 
 
 def state(lake: Lake) -> tuple[Any, ...]:
-    """What an operation may change, but for ids: rows, rows of the branch, refs, properties, columns, version, statistics."""
+    """Everything that an operation may change, except ids: rows, rows of the branch, refs, properties, columns, version,
+    statistics."""
     metadata = lake.table.metadata
     ids = [s.snapshot_id for s in metadata.snapshots]
     audit = lake.rows(Scan(ref="audit")) if "audit" in metadata.refs else None

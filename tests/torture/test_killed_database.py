@@ -85,12 +85,12 @@ CASES = [
     pytest.param("rest", 2, marks=pytest.mark.oracle),
     *([("hdfs", 2)] if SECONDS == 60 else []),
 ]
-"""HDFS takes most of a minute to be there again, so it is killed by ``make torture`` only."""
+"""HDFS needs most of a minute to restart, so only ``make torture`` kills it."""
 WRITERS = 4
 FEWEST = {"postgresql": 25, "hive": 10, "hdfs": 10, "nessie": 10, "rest": 6}
 """Operations of each writer, however slow the machine is."""
 PATIENCE = 300
-"""Seconds in which some try must get an answer."""
+"""Seconds within which an attempt must get an answer."""
 BETWEEN_KILLS = {"postgresql": 1.5, "hive": 6.0, "hdfs": 6.0, "nessie": 3.0, "rest": 3.0}
 """Seconds; about how long a writer needs for ten commits."""
 MOST_KILLS = {
@@ -108,8 +108,8 @@ KILLED_ONCE = "killed"
 
 
 def open_lake(uri: str, folder: str) -> Lake:
-    """The tables lie in the store that the file ``STORE`` of the folder tells, else in the folder. The metastore's locks are left
-    out: one that a killed metastore held stays for five minutes, and all writers wait for it."""
+    """The tables are in the store of the folder's file ``STORE``, default the folder itself. The metastore's locks are not used: a
+    lock of a killed metastore stays for five minutes, and all writers wait for it."""
     if uri.startswith("thrift:"):
         return Lake(HiveCatalog("lake", Metastore("lake", uri), LocalFileIO(), warehouse=f"{folder}/wh", locks=False))
     if uri.startswith("hdfs:"):
@@ -131,7 +131,7 @@ def place_of(server: Killable) -> str:
 
 
 def until_answered(log: Log, do: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``do`` gives; tried again while the server is away, and where it is not known what became of the last try."""
+    """The result of ``do``, which is retried while the server is down, and after an unknown outcome."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         try:
@@ -143,8 +143,8 @@ def until_answered(log: Log, do: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class AsTrouble(logging.Handler):
-    """The committer overcomes a killed server alone: it looks again what became of a commit, and tries again for half an hour what
-    certainly did not happen."""
+    """Records as trouble what the committer logs while it handles a killed server itself: it checks the outcome of a commit again,
+    and retries for half an hour a commit that certainly failed."""
 
     def __init__(self, trouble: Log) -> None:
         super().__init__(logging.INFO)
@@ -194,10 +194,10 @@ def write(uri: str, folder: str, worker: int, fewest: int) -> None:
 
 
 def change(lake: Lake, row: int, text: str, name: str, trouble: Log) -> bool:
-    """Delete a row, with ``text`` write it again; False where a compaction was faster."""
+    """Delete a row, and with ``text`` write it again; False if a compaction came first."""
     table, found = find(lake, row)
     if found is None:
-        return True  # An earlier try, of which no answer came, deleted it.
+        return True  # An earlier attempt without an answer deleted it.
     attempt = f"{name}-{now_ms()}"
     deletes = write_row_deletes(table.io, WriteContext.for_table(table.metadata), [found], operation_id=attempt)
     added = write_rows(lake, [(row, text, "a")], attempt) if text else ()
@@ -237,7 +237,7 @@ def maintain(uri: str, folder: str, worker: int) -> None:
 
 
 def wait_for_all(writers: Sequence[BaseProcess], folder: Path) -> None:
-    """Wait until each writer has committed something, or one of them has ended: a server killed before that troubles nobody."""
+    """Wait until each writer has committed something, or one of them has ended: killing the server earlier would affect nobody."""
     logs = [folder / f"w{i}.log" for i in range(len(writers))]
     while not all(log.exists() and log.stat().st_size for log in logs):
         if not all(writer.is_alive() for writer in writers):
@@ -246,8 +246,8 @@ def wait_for_all(writers: Sequence[BaseProcess], folder: Path) -> None:
 
 
 def wait_for_trouble(writers: Sequence[BaseProcess], folder: Path) -> None:
-    """Wait until a writer has met the killed server, or all of them have ended: a catalog that asks again does not notice one that
-    starts fast."""
+    """Wait until a writer has failed because of the killed server, or all of them have ended: a catalog that retries does not
+    notice a fast restart."""
     until = time.monotonic() + PATIENCE
     while any(writer.is_alive() for writer in writers) and not any(log.stat().st_size for log in folder.glob("trouble*.log")):
         if time.monotonic() > until:
@@ -258,8 +258,8 @@ def wait_for_trouble(writers: Sequence[BaseProcess], folder: Path) -> None:
 def killed_under_work(
     server: Killable, uri: str, folder: Path, *, fewest: int, between: float, most: int
 ) -> tuple[int, Counter[str]]:
-    """Writers (of at least ``fewest`` operations) and maintenance work while the server is killed every ``between`` seconds. How
-    often it was, ``most`` times at most, and what the writers met."""
+    """Writers (of at least ``fewest`` operations) and maintenance work while the server is killed every ``between`` seconds.
+    Returns how often it was killed (at most ``most`` times), and the errors of the writers."""
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=write, args=(uri, str(folder), i, fewest)) for i in range(WRITERS)]
     workers.append(context.Process(target=maintain, args=(uri, str(folder), WRITERS)))
@@ -321,7 +321,7 @@ OVERCOME: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     "no look was possible": (lambda catalog: IsDown(LosesTheAnswer(catalog), 1), ["status check"]),
     "a conflict": (lambda catalog: FailsNTimes(catalog, 1, CommitFailedError), []),
 }
-"""A catalog that misbehaves, and what the log has of it."""
+"""A misbehaving catalog, and its line in the log."""
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def log_as_before() -> Iterator[None]:
 @pytest.mark.usefixtures("log_as_before")
 @pytest.mark.parametrize("case", OVERCOME)
 def test_what_the_committer_overcomes_alone_is_trouble_and_a_conflict_is_none(case: str, tmp_path: Path) -> None:
-    """Else nobody starts a server again that all writers ask in vain: they do for half an hour."""
+    """Otherwise a server would not be restarted while all writers retry for half an hour."""
     tell_of_trouble(Log(tmp_path / "trouble.log"))
     catalog, (misbehaving, told) = make_catalog(), OVERCOME[case]
     table = make_table(catalog)

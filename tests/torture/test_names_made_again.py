@@ -36,7 +36,7 @@ FAULTS: dict[str, tuple[Switch, int, str]] = {
         "a dropped table is back",
     ),
 }
-"""Name -> (the rules as they were, a seed that shows it, what the failure says)."""
+"""Name -> (the old rules, a seed that shows the fault, the message of the failure)."""
 
 
 @pytest.mark.parametrize("first", range(0, WORLDS, 25))
@@ -62,7 +62,7 @@ def find(switch: Switch) -> int:
         except AssertionError:
             return seed
         except IcebergOpsError:
-            continue  # The world could not be made.
+            continue  # The world could not be set up.
     raise AssertionError
 
 

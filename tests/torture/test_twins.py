@@ -1,6 +1,6 @@
-"""A table that a second catalog goes on with, and a table and its copy whose names are exchanged (``twins``): nothing that one line
-of a table needs is deleted on the account of another. With the rules as they were, seeds show the faults; where the package's steps
-of storage change, look for others with ``python -m tests.torture.test_twins``."""
+"""A table to which a second catalog also commits, and a table and its copy whose names are exchanged (``twins``): no file that one
+of them needs is deleted by maintenance of the other. With the old rules, seeds show the faults; if the package's storage steps
+change, ``python -m tests.torture.test_twins`` searches for others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAULTS: dict[str, tuple[Switch, int, str]] = {
         "which .* needs|are not in|and there",
     ),
 }
-"""Name -> (the rules as they were, a seed that shows it, what the failure says)."""
+"""Name -> (the old rules, a seed that shows the fault, the message of the failure)."""
 
 
 @pytest.mark.parametrize("first", range(0, WORLDS, 25))

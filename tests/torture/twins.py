@@ -1,5 +1,5 @@
-"""A small world in which one table has a twin: a second catalog that registers it and goes on, or a copy of it, in a folder of its
-own, whose name is exchanged with the table's while writers are at work.
+"""A small world in which one table has a twin: a second catalog that registers it and continues to commit, or a copy in another
+folder, which exchanges its name with the table while writers run.
 
 Writers of either take turns at every step of storage and at every look at or swap of a pointer; some die, some get no answer. Files
 are names only, and jobs are run as every host runs them.
@@ -37,13 +37,13 @@ COPY = ("ns", "c")
 MOST_STEPS = 4_000
 GOES_ON = "another catalog has the table too"
 Key = tuple[int, str]
-"""Number of a catalog, and location of the table: what tells one line of the table from the others."""
+"""Number of a catalog, and location of the table: together they identify one line of the table."""
 
 
 @dataclass
 class Line:
-    """One of the tables that came of one. ``commits``: since it became one of its own. ``damaged``: a file that it needed was
-    deleted when nothing showed that there is such a line."""
+    """One line of history of the table, as one catalog or one copy continues it. ``commits``: since it became separate.
+    ``damaged``: a file that it needed was deleted when nothing showed that this line exists."""
 
     table: Table
     needed: frozenset[str]
@@ -51,11 +51,11 @@ class Line:
     damaged: bool = False
     added: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
-    """Files that somebody wanted to take out of it."""
+    """Files that a writer wanted to remove from it."""
 
 
 class Worker(Writer):
-    """A writer on the table ``place`` of the catalog of that number."""
+    """A writer on the table ``place`` in catalog ``number``."""
 
     number: int
     place: tuple[str, ...]
@@ -94,7 +94,7 @@ class World:
         writer = running()
         self.story.append(f"{self.clock.ms} {writer.label if writer else '-':20} {what}")
 
-    # what storage tells
+    # called by storage
 
     def changing(self, location: str) -> None:
         self.tell(f"delete {location}")
@@ -107,7 +107,7 @@ class World:
     def written(self, location: str, data: bytes) -> None:
         self.tell(f"write {location}")
 
-    # the look of every reader
+    # the checks of every reader
 
     def look(self) -> None:
         for number, catalog in enumerate(self.catalogs):
@@ -124,7 +124,7 @@ class World:
         if isinstance(catalog, SteppedFolders):
             try:
                 location = catalog._current_location(IDENTIFIER)
-            except CorruptTableError:  # A second catalog, of which it is not shown that this one goes on, took the version away.
+            except CorruptTableError:  # The second catalog, to which nothing shows that this one continues, deleted the version.
                 assert self.tried >= {1}
                 return self.pointers[0]
             return {} if location is None else {IDENTIFIER: location}
@@ -233,7 +233,7 @@ class World:
             self.violations.append(f"{w.label} was not refused, and {both} goes on")
 
     def _shown(self, w: Worker) -> set[Key]:
-        """Lines of the other catalog that its folder shows to have gone on."""
+        """Lines of the other catalog that have continued, as their folder shows."""
         own = next((line.table for key, line in self.lines.items() if key[0] == w.number), None)
         if own is None or self.has_copy:
             return set()
@@ -350,7 +350,7 @@ class World:
 
 
 def play(seed: int, *, tells: bool = False) -> World:
-    """Raises AssertionError. ``tells``: the story of a failure is printed."""
+    """Raises AssertionError. ``tells``: print the steps of a failure."""
     world = World(seed)
     names = random.Random(seed)
     with laws(names, world.clock, lambda: world.stepped, impl=world.stepped.properties[IO_IMPL]):

@@ -34,7 +34,7 @@ class Seen:
 
 
 class Watched:
-    """A table of the world, told from others by its uuid."""
+    """A table of the world, identified by its uuid."""
 
     def __init__(self, world: World, uuid: str) -> None:
         self.world, self.uuid = world, uuid
@@ -44,7 +44,7 @@ class Watched:
         self.models: dict[str, Model] = {MAIN: ()}
         self.heads: dict[str, int | None] = {MAIN: None}
         self.ids: dict[str, dict[tuple[Any, ...], int | None]] = {}
-        """Row ids by branch, which maintenance leaves as they are."""
+        """Row ids by branch, which maintenance must not change."""
         self.seen: dict[int, Seen] = {}
         self.needed: frozenset[str] = frozenset()
         self.published: set[int] = set()
@@ -52,11 +52,11 @@ class Watched:
         self.kinds: list[int | None] = [None]
         """Field ids that ``kind`` has had one after the other; None where there was no such column."""
         self.before: list[Place] = []
-        """Rows, and where they lie, of the parent of the snapshot that is about to be looked at."""
+        """Rows, with their places, of the parent of the snapshot that is being checked."""
         self.coming: list[LiveFile] = []
-        """Data files of that snapshot that its parent has not, or not as often."""
+        """Data files of that snapshot that its parent does not have, or has fewer times."""
         self.doubled = False
-        """A file is live twice somewhere, as an import was told not to mind."""
+        """Some file is live twice, because of an import with check-duplicate-files=false."""
 
     def copy(self) -> Watched:
         found = Watched(self.world, self.uuid)
@@ -74,7 +74,7 @@ class Watched:
     # the checks
 
     def moved(self, location: str, metadata: Metadata, writer: Writer | None) -> None:
-        """The pointer is at other metadata: the models move with it, and the table has to show the models."""
+        """The pointer has moved to other metadata: update the models, and check that the table shows their rows."""
         known = set(self.snapshots)
         self.world.looking = self
         if metadata["format-version"] > self.metadata.get("format-version", 3) and len(self.world.active) > 1:
@@ -100,8 +100,8 @@ class Watched:
             self.world.count("commits", "setup" if writer is None else writer.kind)
 
     def _kind_came_back(self) -> None:
-        """The schema was set back: files that were written before show values again that no model holds any more. Which, readers
-        say at this moment; from now on they stay."""
+        """An older schema is current again: older files show values that the models no longer have. The values that readers see now
+        are taken into the models."""
         if self.kind_id == self.kinds[-1]:
             return
         came_back = self.kind_id is not None and self.kind_id in self.kinds
@@ -153,7 +153,7 @@ class Watched:
         self.ids[branch] = now
 
     def _rows_it_began_with(self, head: Mapping[str, Any] | None) -> Model:
-        """A branch that a commit made builds on what was known then."""
+        """A branch that a commit created begins with the rows that its writer saw."""
         at = head
         while at is not None and at["snapshot-id"] not in self.seen:
             at = self.parent_of(at)
@@ -183,7 +183,7 @@ class Watched:
         self.doubled = self.doubled or len(paths) > len(set(paths))
 
     def _compare(self, snapshot: Mapping[str, Any] | None) -> None:
-        """With its parent, for what effects ask."""
+        """Compare the snapshot with its model; its parent's rows are kept for the effects of writers."""
         parent = None if snapshot is None else self.parent_of(snapshot)
         self.before = self.places(parent)
         known = Counter(() if parent is None else (f.path for f in self.world.files.layout_of(self.metadata, parent).live))
@@ -208,7 +208,7 @@ class Watched:
                 self.published.add(int(source))
         self.published |= {head for head in self.heads.values() if head is not None}
 
-    # what a reader sees
+    # rows that a reader sees
 
     def places(self, snapshot: Mapping[str, Any] | None) -> list[Place]:
         """Every row of a snapshot that a reader with the table's schema sees."""

@@ -68,7 +68,7 @@ _VERSION = re.compile(r"(.*)/metadata/v(\d+)\.metadata\.json")
 
 @dataclass(frozen=True)
 class Leased:
-    """A snapshot that a job works on since ``taken_ms``, and its files (by identity)."""
+    """A snapshot on which a job holds a lease since ``taken_ms``, and its files (by identity)."""
 
     uuid: str
     snapshot_id: int
@@ -81,7 +81,7 @@ class World:
     def __init__(self, rng: random.Random, shape: Shape) -> None:
         self.random, self.shape = rng, shape
         self.names = random.Random(rng.random())
-        """Made-up names come from here: how many are made up must not decide on the schedule."""
+        """Generated names come from here, so that their number does not change the schedule."""
         self.tick = 0
         self.clock = Clock()
         self.storage: Storage = OnDisk(self.clock) if shape.store == "disk" else InMemory(self.clock)
@@ -90,33 +90,33 @@ class World:
         self.tables: dict[str, Watched] = {}
         """By uuid."""
         self.looking: Watched
-        """The table that is being looked at: effects ask it."""
+        """The table that is being checked; effects of writers read it."""
         self.acts = Acts()
         self.leased: dict[str, Leased] = {}
         """By the lease's identity."""
         self.pointers: dict[str, str] = {}
-        """Where the metadata of the table of each name was at the last look."""
+        """Location of the metadata of each table name at the last check."""
         self.versions: dict[str, tuple[int, str]] = {}
         """The newest version's number and file, by the identity of a table's folder (file-system catalog)."""
         self.active: list[Writer] = []
         self.violations: list[AssertionError] = []
-        """Found while product code was running, which may catch anything."""
+        """Violations found while product code was running: it may catch the exception."""
         self.made = 0
         self.counts: dict[str, Counter[str]] = {}
-        """How often what was seen, by topic."""
+        """Counts of what was seen, by topic."""
         self.story: list[str] = []
-        """What writers changed, in order."""
+        """The changes of writers, in order."""
         self.again: list[tuple[Writer, Callable[[World, Writer], None]]] = []
-        """Works that are to be started once more while their first run (the writer) is still at it."""
+        """Work to start a second time while its first run (the writer) is still running."""
         self.expiries = 0
         self.persistent = False
-        """A caller tries again whenever it may, and submits what is done once more."""
+        """Callers retry whenever they may, and submit finished work once more."""
         self.sources = Path()
-        """A folder of this machine for what row jobs read."""
+        """A local folder for the sources of row jobs."""
         self.imported: list[tuple[str, dict[str, Row]]] = []
         """Folders that were imported, with the row of each of their files."""
         self.foreign: dict[str, Table] = {}
-        """The tables as the writer of another engine once loaded them, by uuid."""
+        """The tables as the other engine's job loaded them at its start, by uuid."""
         self.miscounted: set[str] = set()
         """Manifests of which another engine's list counts removed files that they do not enter."""
         self.catalogs = self._open_catalogs()
@@ -124,7 +124,7 @@ class World:
             self.count("worlds", name)
 
     def _open_catalogs(self) -> list[Any]:
-        """The catalog, and the same as others are configured with it."""
+        """The catalog, and the same catalog with other writers' configurations."""
         warehouse = self.storage.warehouse
         if self.shape.catalog == "pointer":
             spelled = warehouse if self.shape.spelled == "link" else self.storage.spell(warehouse, self.shape.spelled)
@@ -136,7 +136,7 @@ class World:
 
     @contextmanager
     def laws(self) -> Iterator[None]:
-        """To be entered for all that happens in this world, once; its tables are made then."""
+        """The context in which this world runs; entered once. Its tables are created then."""
         within = laws(
             self.names,
             self.clock,
@@ -159,12 +159,12 @@ class World:
                 self.storage.close()
 
     def end(self) -> None:
-        """Nobody works on: a writer that is forgotten half way would go on by itself when it is collected."""
+        """End all writers: an unfinished one would continue when it is garbage-collected."""
         while self.active:
             self.active.pop().kill()
 
     def saved(self) -> Callable[[], None]:
-        """What brings everything back to as it is now (in memory, and nobody at work)."""
+        """Returns a function that restores the present state (worlds in memory, without running writers)."""
         assert self.shape.store == "memory"
         assert not self.active
         files = dict(self.storage.io._store.files)
@@ -195,7 +195,7 @@ class World:
         self.counts.setdefault(topic, Counter())[what] += 1
 
     def met(self, fault: str, boundary: str) -> None:
-        """A writer was met by a fault at a boundary."""
+        """A fault occurred in a writer at a boundary."""
         self.count("faults", fault)
         self.count("boundaries", boundary)
 
@@ -212,10 +212,10 @@ class World:
         writer = running()
         self.story.append(f"{self.tick:5} {writer.label if writer else '-':30} {what}")
 
-    # what storage tells
+    # called by storage
 
     def changing(self, location: str) -> None:
-        """A file goes, or is overwritten."""
+        """A file is about to be deleted or overwritten."""
         place = self.storage.identity(location)
         self.tell(f"delete {location}")
         if f"/{LEASES}/" in location:
@@ -231,7 +231,7 @@ class World:
                 self.violate(f"{location} is deleted or overwritten while {lease} protects it")
 
     def violate(self, what: str) -> None:
-        """Product code may catch what is raised here, so it is on record too."""
+        """Records the violation and raises it, because product code may catch the exception."""
         writer = running()
         self.violations.append(AssertionError(f"{writer.kind if writer else 'the end'}: {what}"))
         raise self.violations[-1]
@@ -254,7 +254,7 @@ class World:
                 files = table.seen[snapshot_id].files
                 self.leased[place] = Leased(table.uuid, snapshot_id, files, self.clock.ms, lease["expires_at_ms"])
 
-    # the look of every reader
+    # the checks of every reader
 
     def where(self) -> dict[str, str]:
         """Location of the current metadata by table name."""
@@ -263,7 +263,7 @@ class World:
         return {folder.rpartition("/")[2]: location for folder, (_, location) in self.versions.items()}
 
     def look(self, writer: Writer | None) -> None:
-        """After a step of ``writer``: where a table changed, its models change with it, and it has to show them."""
+        """After a step of ``writer``: for each changed table, update the models and check that it shows their rows."""
         pointers = self.where()
         if pointers == self.pointers:
             return
@@ -307,7 +307,7 @@ class World:
         return self.key(table.metadata.table_uuid)
 
     def key(self, uuid: str) -> str:
-        """What tells the tables of this world apart. Where one gets its uuid late, it is the only one."""
+        """The key that distinguishes the tables of this world. If a table gets its uuid late, it is the only table."""
         return "the only one" if self.has_late_uuid else uuid.lower()
 
     @property
@@ -335,22 +335,22 @@ class World:
         return done
 
     def _are_there(self, files: Iterable[DataFile]) -> bool:
-        """An expiry may have taken an unpublished snapshot, and its files: a host that runs the job again writes new ones."""
+        """An expiry may have removed an unpublished snapshot and its files: a host that runs the job again writes new ones."""
         return all(self.storage.io.exists(self.storage.identity(f.file_path)) for f in files)
 
     def _is_expiring(self) -> bool:
-        """Whether the files of an unpublished snapshot may be about to go."""
+        """Whether the files of an unpublished snapshot may be about to be deleted."""
         return any(other.kind.startswith("expire") for other in self.active)
 
     def once_more(self) -> bool:
-        """Whether a work that is done is submitted again."""
+        """Whether finished work is submitted again."""
         return self.persistent or self.random.random() < 0.2
 
     def attempt(
         self, w: Writer, act: Act, work: Callable[[], Any], files: Iterable[DataFile] = (), *, planned: Table | None = None
     ) -> Any:
-        """What ``work`` gives; None where it was refused, or its outcome is not known. One that ended without an answer is tried
-        again under its key, as hosts do; who is refused deletes the files that it wrote."""
+        """The result of ``work``; None if it was refused, or its outcome is unknown. Work without an answer is retried under its
+        key, as hosts do; a refused writer deletes the files that it wrote."""
         for attempt in range(1, MOST_ATTEMPTS + 1):
             w.act, w.loads, w.committing_since = act, [] if planned is None else [planned], None
             begun, raised = len(act.changes), len(w.raised)
@@ -382,7 +382,7 @@ class World:
         return None
 
     def _ended(self, act: Act, error: BaseException, changes: list[Any], was_met: bool) -> None:
-        """What an error says of the outcome has to be so."""
+        """What an error states about the outcome must be true."""
         self.count("errors", type(error).__name__)
         if not isinstance(error, IcebergOpsError) or isinstance(error, CommitStateUnknownError):
             act.in_doubt = True
@@ -416,7 +416,7 @@ class World:
             self.count("errors", type(e).__name__)
 
     def step(self, writer: Writer) -> None:
-        """One I/O step of one writer, and the look of every reader after it."""
+        """One I/O step of one writer, and the checks of every reader after it."""
         self._time_goes_on()
         done = writer.step()
         if done == "write":

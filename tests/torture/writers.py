@@ -60,7 +60,7 @@ def several(world: World, w: Writer) -> None:
 
 
 def upsert(world: World, w: Writer) -> None:
-    """Equality deletes in the table's spec, and rows that take the place of those they reach."""
+    """Equality deletes in the table's spec, and the rows that replace the deleted ones."""
     table = world.load(w)
     rows = replacing(world, w, table)
     columns = world.random.choice([["id"], ["region", "id"], ["id", KIND]])
@@ -85,7 +85,7 @@ def upsert(world: World, w: Writer) -> None:
 
 
 def replacing(world: World, w: Writer, table: Table) -> list[Row]:
-    """New rows, some of them with the region, id and kind of rows that are there."""
+    """New rows, some of them with the region, id and kind of existing rows."""
     rows = some_rows(world, table, world.random.randint(1, 2))
     known = world.of(table).rows(w.branch)
     version = 1000 * (1 + world.made)
@@ -104,7 +104,7 @@ def head_id(table: Table, branch: str) -> int | None:
 
 
 def replace_partition(world: World, w: Writer) -> None:
-    """A dynamic partition overwrite, or the same by filter: nobody's rows that it did not see may go with it."""
+    """A dynamic partition overwrite, or the same by filter: it must not remove rows that it did not see."""
     table, region = world.load(w), world.random.choice(REGIONS)
     head = head_id(table, w.branch)
     watched = world.of(table)
@@ -139,7 +139,8 @@ def drop_partition(world: World, w: Writer) -> None:
 
 
 def stage_and_publish(world: World, w: Writer) -> None:
-    """Write-audit-publish: a staged append or partition overwrite, which no branch shows until it is picked; some never are."""
+    """Write-audit-publish: a staged append or partition overwrite, which no branch shows until it is published; some are never
+    published."""
     table = world.load(w)
     watched = world.of(table)
     rows = some_rows(world, table)
@@ -177,7 +178,7 @@ def stage_and_publish(world: World, w: Writer) -> None:
 
 
 def pick(world: World, w: Writer) -> None:
-    """Whatever snapshot there is, applied to the branch by its id: an append or a dynamic overwrite again, or a fast-forward."""
+    """Cherry-pick any snapshot to the branch by its id: an append or a dynamic overwrite again, or a fast-forward."""
     snapshots = world.of(world.load(w)).snapshots
     if snapshots:
         pick_that(world, w, world.random.choice(list(snapshots)))
@@ -238,7 +239,7 @@ NEEDS: dict[str, Callable[[World], bool]] = {
 
 
 def kinds_in(world: World) -> dict[str, float]:
-    """The kinds of writers in this world, with their weights; what the world is about comes more often."""
+    """The kinds of writers in this world, with their weights; those of the world's theme have a greater weight."""
     return {
         kind: 2 * weight if kind in NEEDS else weight
         for kind, (weight, _) in KINDS.items()
@@ -266,7 +267,7 @@ def begin(world: World, kind: str | None = None, branch: str | None = None, name
 
 
 def begin_again(world: World, first: Writer, work: Work) -> Writer:
-    """The same work once more, while its first run is still at it."""
+    """Start the same work again while its first run is still running."""
     writer = world.begin("the same again", work)
     for name in ("name", "branch", "catalog", "effect", "beside", "keeps_ids", "becomes"):
         setattr(writer, name, getattr(first, name))
