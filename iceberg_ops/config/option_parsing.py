@@ -68,12 +68,14 @@ def check_option_names(action: str, known: Iterable[Option], options: Iterable[s
 
 
 def text(value: str) -> str:
+    """Any text that is not empty."""
     if not value:
         raise ValueError("must not be empty")
     return value
 
 
 def boolean(value: str) -> bool:
+    """``true`` or ``false``, in any case."""
     if value.lower() not in ("true", "false"):
         raise ValueError("must be true or false")
     return value.lower() == "true"
@@ -99,6 +101,8 @@ def ratio(value: str) -> float:
 
 
 def at_least(low: int) -> Callable[[str], int]:
+    """A parser of integers from ``low`` to 2^63 - 1."""
+
     def parse(value: str) -> int:
         found = whole_number(value)
         if found is None or found < low:
@@ -122,6 +126,8 @@ def size(low: int) -> Callable[[str], int]:
 
 
 def choice(*choices: str) -> Callable[[str], str]:
+    """A parser of one of ``choices`` (lower case), in any case."""
+
     def parse(value: str) -> str:
         if value.lower() not in choices:
             raise ValueError(f"must be one of {', '.join(choices)}")

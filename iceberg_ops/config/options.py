@@ -179,12 +179,16 @@ class RewriteDataFilesOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePositionDeleteFilesOptions:
+    """See ``SizeOptions`` and ``ProgressOptions``."""
+
     sizes: SizeOptions
     progress: ProgressOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertEqualityDeletesOptions:
+    """The size of new delete files in bytes."""
+
     target_file_size_bytes: int
     progress: ProgressOptions
 
@@ -212,6 +216,9 @@ class ExpireSnapshotsOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphanFilesOptions:
+    """``older_than_ms``: milliseconds since the epoch. ``location`` None: the table's. ``equal_schemes`` and ``equal_authorities``
+    map each to the one it is equal to. ``max_concurrent_deletes`` None: delete in bulk."""
+
     older_than_ms: int
     location: str | None
     prefix_mismatch_mode: str

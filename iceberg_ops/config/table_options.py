@@ -26,6 +26,8 @@ COMPUTE_TABLE_STATS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFilesOptions:
+    """``partition_filter``: partition field names and values; ``parallelism``: footers read at a time."""
+
     source_path: str
     partition_filter: Mapping[str, str]
     check_duplicate_files: bool

@@ -56,6 +56,7 @@ class NotFolded(ValueError):
 
 
 def boolean_from_text(text: str) -> bool:
+    """A boolean in one of Spark's spellings, in any case."""
     word = text.strip(_AROUND).lower()
     if word not in _TRUE | _FALSE:
         raise ValueError(f"{text!r} is not a boolean")
@@ -63,6 +64,7 @@ def boolean_from_text(text: str) -> bool:
 
 
 def whole_from_text(text: str) -> int:
+    """An integer of any size; the caller checks its range."""
     word = text.strip(_AROUND)
     if not _WHOLE.fullmatch(word):
         raise ValueError(f"{text!r} is not a whole number")
@@ -70,6 +72,7 @@ def whole_from_text(text: str) -> int:
 
 
 def floating_from_text(text: str) -> float:
+    """A double, in Java's forms: decimal or hexadecimal digits, NaN and the infinities."""
     word = text.strip(TRIMMED_BY_JAVA)
     if _FLOATING.fullmatch(word):
         return float(word.rstrip("dDfF"))

@@ -46,6 +46,8 @@ class ConvertGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertEqualityDeletesPlan:
+    """``snapshot``: the branch's head, None for an empty table. ``skipped``: deletes that stay, each with its reason."""
+
     snapshot: Snapshot | None
     groups: tuple[ConvertGroup, ...]
     skipped: tuple[Skipped, ...]

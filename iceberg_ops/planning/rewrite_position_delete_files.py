@@ -61,6 +61,8 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePositionDeletesPlan:
+    """``snapshot``: the branch's head, None for an empty table. ``skipped``: delete files that stay, each with its reason."""
+
     snapshot: Snapshot | None
     groups: tuple[DeleteGroup, ...]
     skipped: tuple[Skipped, ...]

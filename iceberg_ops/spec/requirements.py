@@ -42,6 +42,8 @@ def _expect(what: str, expected: object, actual: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AssertCreate(TableRequirement):
+    """The table does not exist."""
+
     def check(self, current: TableMetadata | None) -> None:
         if current is not None:
             raise CommitFailedError("requirement failed: the table already exists")
@@ -49,6 +51,8 @@ class AssertCreate(TableRequirement):
 
 @dataclass(frozen=True, slots=True)
 class AssertTableUUID(TableRequirement):
+    """The table has this uuid, in upper or lower case."""
+
     uuid: str
 
     def check(self, current: TableMetadata | None) -> None:
@@ -104,6 +108,8 @@ def _heads(metadata: TableMetadata) -> set[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class AssertLastAssignedFieldId(TableRequirement):
+    """No column was added since: the highest column id is the same."""
+
     last_assigned_field_id: int
 
     def check(self, current: TableMetadata | None) -> None:

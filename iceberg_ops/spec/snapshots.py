@@ -62,6 +62,9 @@ class SnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLogEntry:
+    """From ``timestamp_ms`` (milliseconds since the epoch) on, ``snapshot_id`` was main's head. ``extra`` holds unknown JSON
+    keys."""
+
     timestamp_ms: int
     snapshot_id: int
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -69,6 +72,9 @@ class SnapshotLogEntry:
 
 @dataclass(frozen=True, slots=True)
 class MetadataLogEntry:
+    """A previous metadata file: its location, and when it was last updated, in milliseconds since the epoch. ``extra`` holds
+    unknown JSON keys."""
+
     timestamp_ms: int
     metadata_file: str
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)

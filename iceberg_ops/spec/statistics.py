@@ -9,6 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobMetadata:
+    """A blob of a statistics file: its Puffin type, the snapshot and sequence number it was computed from, the field ids of its
+    columns. ``extra`` holds unknown JSON keys."""
+
     type: str
     snapshot_id: int
     sequence_number: int
@@ -19,6 +22,8 @@ class BlobMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsFile:
+    """A Puffin file of statistics of one snapshot; sizes in bytes. ``extra`` holds unknown JSON keys."""
+
     snapshot_id: int
     statistics_path: str
     file_size_in_bytes: int
@@ -30,6 +35,8 @@ class StatisticsFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatisticsFile:
+    """A file of partition statistics of one snapshot; its size in bytes. ``extra`` holds unknown JSON keys."""
+
     snapshot_id: int
     statistics_path: str
     file_size_in_bytes: int

@@ -63,7 +63,7 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
 
 class ManifestLists:
     """The manifests of many snapshots of one table: one that several snapshots list is decoded once and is the same object. Always
-    read from storage; in a store those of ``ahead`` are asked for ahead. Not thread-safe."""
+    read from storage; in a store those of ``ahead`` are requested early. Not thread-safe."""
 
     def __init__(self, io: FileIO) -> None:
         self._io, self._reader = io, ManifestListReader()
@@ -143,7 +143,7 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
 
 @contextmanager
 def manifests_ahead(table: Table, manifests: Iterable[ManifestFile]) -> Iterator[Table]:
-    """Within this context ``manifests`` are read soon, in this order: in a store their bytes are asked for ahead, unless this
+    """Within this context ``manifests`` are read soon, in this order: in a store their bytes are requested early, unless this
     process has them decoded."""
     sizes = {m.manifest_path: m.manifest_length for m in manifests if not _is_decoded(table, m)}
     with bytes_ahead(table.io, sizes) as near:

@@ -171,8 +171,8 @@ def _views_read(session: SparkSession) -> Iterator[tuple[str, str]]:
 
 
 def _command_in(session: SparkSession, plan: Any) -> str | None:
-    """The first part of a plan, at any depth, that has an effect or runs unseen text: a command, an INSERT (FROM ... INSERT ...
-    INSERT has several), a script, EXECUTE IMMEDIATE."""
+    """The first part of a plan, at any depth, that has an effect or runs text outside the plan: a command, an INSERT (FROM ...
+    INSERT ... INSERT has several), a script, EXECUTE IMMEDIATE."""
     java: Any = session._jvm.java.lang.Class  # type: ignore[union-attr]
     kinds = [java.forName(f"org.apache.spark.sql.catalyst.{name}") for name in _COMMANDS]
     return next((str(part.nodeName()) for part in _parts(plan) if any(kind.isInstance(part) for kind in kinds)), None)

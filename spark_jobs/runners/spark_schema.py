@@ -124,6 +124,8 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def arrow_type(type_: IcebergType) -> pa.DataType:
+    """The Arrow type in which values of an Iceberg type pass between Spark and Arrow. Raises KeyError for a type that
+    ``spark_schema`` refuses."""
     if isinstance(type_, StructType):
         return pa.struct([pa.field(f.name, arrow_type(f.type)) for f in type_.fields])
     if isinstance(type_, ListType):

@@ -44,7 +44,7 @@ class Meets(Protocol):
 
 
 class Writer:
-    """``work`` as a coroutine of its own; ``step`` lets it go on to its next I/O boundary."""
+    """``work`` as a coroutine of its own; ``step`` advances it to its next I/O boundary."""
 
     def __init__(self, kind: str, work: Callable[[Writer], None], now: Callable[[], int]) -> None:
         self.kind, self.work, self.now, self.started = kind, work, now, now()

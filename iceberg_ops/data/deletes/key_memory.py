@@ -32,7 +32,7 @@ class KeyMemory:
         with self._entrance:
             if self._readers_with(1) == 1:
                 try:
-                    self._room.acquire()  # free now or soon: the last reader has left, and nobody else is at the entrance
+                    self._room.acquire()  # free now or soon: the last reader has left, and no other thread has the entrance
                 except BaseException:  # an interrupt: this reader did not enter
                     self._readers_with(-1)
                     raise

@@ -79,6 +79,7 @@ def in_tasks(parts: Sequence[SourcePart], slots: int) -> list[list[SourcePart]]:
 
 
 def parts_to_json(parts: Sequence[SourcePart]) -> str:
+    """The parts as JSON text, for another process."""
     return json.dumps([asdict(p) for p in parts])
 
 

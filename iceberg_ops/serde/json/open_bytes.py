@@ -15,6 +15,8 @@ MOST_OWNERS = 64
 
 
 class Owner(Protocol):
+    """An object that holds bytes and can release them."""
+
     def drop(self) -> None:
         """Release the bytes."""
 
