@@ -31,7 +31,7 @@ ENOUGH = 2_000
 
 
 def added_up(counts: Iterable[Counts]) -> str:
-    """As one document."""
+    """The sum of several counts, topic by topic, as JSON."""
     found: dict[str, Counter[str]] = {}
     for one in counts:
         for topic, seen in one.items():

@@ -76,7 +76,7 @@ class Shape:
     uuids_differ: bool = False
     """Versions spell their table's uuid in upper and in lower case; a v1 table gets it with its first commit."""
     theme: str = "all"
-    """Of ``THEMES``."""
+    """A name in ``THEMES``."""
     replaced: bool = field(default=False, repr=False)
     """Another engine replaces tables (CREATE OR REPLACE TABLE)."""
     lodger: bool = field(default=False, repr=False)

@@ -46,7 +46,7 @@ class Habits:
 
 
 def foreign_delete(world: World, w: Writer, *, habits: Habits | None = None, pick: Pick | None = None) -> None:
-    """``pick`` one file."""
+    """Delete rows of one file, chosen by ``pick``, by copying the others."""
     w.branch = MAIN
     told = habits or Habits(
         removed=world.random.choice(REMOVED_FILES),
@@ -74,7 +74,7 @@ def foreign_delete(world: World, w: Writer, *, habits: Habits | None = None, pic
 
 
 def one_without_deletes(world: World, tasks: list[FileScanTask]) -> list[FileScanTask]:
-    """It does not remove the deletes of the file that it removes."""
+    """A file without deletes: this engine does not remove the deletes of a file that it removes."""
     known = [task for task in tasks if not task.deletes]
     return [world.random.choice(known)] if known else []
 

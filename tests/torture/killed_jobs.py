@@ -94,7 +94,7 @@ def row_job(name: str, *, options: dict[str, str] | None = None, **more: Any) ->
 
 
 def import_files(lake: Lake, name: str) -> None:
-    """The source lies beside the table, and is there before the job begins."""
+    """The source is beside the table, and exists before the job begins."""
     source = Path(lake.table.location).parent / "imported"
     source.mkdir(exist_ok=True)
     for number in range(2):

@@ -25,7 +25,8 @@ from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.table.table import Table
 
 STORE = "torture"
-"""``io-impl`` of the world's storage in memory; a disk stays what it is, because the package follows its links."""
+"""``io-impl`` of the world's storage in memory; a world on disk uses the real file system, because the package resolves links
+there."""
 WAITING = "lock"
 """The boundary at which a writer waits for another one in the same process."""
 AFTER_EFFECT = frozenset({"wrote", "deleted", "swapped", "staged", "validated", "prepared", "loaded"})
@@ -34,7 +35,7 @@ _WRITERS: dict[greenlet.greenlet, Writer] = {}
 
 
 class Died(BaseException):
-    """A writer's process ended here: no handler of errors may see it."""
+    """A writer's process ended here. Not an ``Exception``, so that no error handler of the package catches it."""
 
 
 class Meets(Protocol):
@@ -150,7 +151,7 @@ class Watcher(Protocol):
 
 
 class SteppedIO:
-    """Storage where every call is a step; a write or a deletion is followed by another, in which its writer may die."""
+    """Storage where every call is a step; after a write or a deletion there is a second step, in which its writer may die."""
 
     def __init__(self, inner: Any, watcher: Watcher) -> None:
         self.inner, self.watcher = inner, watcher

@@ -239,7 +239,7 @@ def find(name: str) -> int | None:
     for seed in range(MOST_SEEDS):
         if not fault.world(draw(random.Random(seed))):
             continue
-        gc.collect()  # A world is full of cycles.
+        gc.collect()  # A world has many reference cycles.
         said = failure(seed, fault.switch)
         if said is not None and re.search(fault.says, said) and failure(seed, fault.others) is None:
             return seed

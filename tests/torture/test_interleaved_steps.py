@@ -32,7 +32,7 @@ def test_every_reader_sees_the_models_rows_after_every_step(first: int, record_p
         except Exception as e:  # noqa: BLE001 - the other seeds of the block are played all the same
             wrong.append(f"seed {seed}: {e} (replay: ICEBERG_OPS_SEED={seed} make torture)")
     record_property("torture", added_up(counts))
-    gc.collect()  # A world is full of cycles.
+    gc.collect()  # A world has many reference cycles.
     assert not wrong, "\n".join(wrong)
 
 
