@@ -61,7 +61,7 @@ class Alterations:
 
 
 def parse_alterations(texts: Sequence[str]) -> Alterations:
-    """Raises OptionError that shows the step and the position."""
+    """The requests of all steps. Raises OptionError that shows the step and the position."""
     found = Alterations()
     for text in texts:
         tokens = Tokens(text)

@@ -130,7 +130,8 @@ def _definition(tokens: Tokens, name: str, ids: count[int]) -> ColumnDefinition:
 
 
 def data_type(tokens: Tokens, ids: count[int] | None = None) -> IcebergType:
-    """Raises OptionError for an unknown type, and for one nested deeper than Parquet readers support."""
+    """A type, whose nested fields get ids from ``ids``. Raises OptionError for an unknown type, and for one nested deeper than
+    Parquet readers support."""
     ids = ids or count(1)
     if tokens.depth > MOST_LEVELS:
         raise OptionError(f"{tokens.source[:60]!r}...: types are nested more than {MOST_LEVELS} deep")

@@ -26,7 +26,7 @@ TARGET = "target"
 
 
 def parse_when(text: str) -> MergeClause:
-    """Raises OptionError that shows the text and the position."""
+    """One clause of a MERGE. Raises OptionError that shows the text and the position."""
     tokens = Tokens(text)
     tokens.take("WHEN")
     when = _when(tokens)

@@ -175,7 +175,7 @@ ROW_OPERATIONS = _names("rows")
 
 
 def action_named(name: str) -> Action:
-    """Raises OptionError, which lists the actions, for an unknown name."""
+    """The action with that name. Raises OptionError, which lists the actions, for an unknown name."""
     found = ACTIONS.get(name)
     if found is None:
         raise OptionError(f"unknown action {name!r}: the maintenance actions are {', '.join(MAINTENANCE_ACTIONS)}")

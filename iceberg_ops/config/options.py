@@ -231,7 +231,7 @@ class RemoveOrphanFilesOptions:
 
 
 def rewrite_data_files_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteDataFilesOptions:
-    """Raises OptionError."""
+    """Typed options of rewrite_data_files. Raises OptionError."""
     read = OptionReader.of("rewrite_data_files", REWRITE_DATA_FILES, options)
     _refuse_others(read, "shuffle-partitions-per-file", at_least(1), 1, "rows are not shuffled by Spark")
     _refuse_others(read, "var-length-contribution", at_least(1), 8, "z-order ranks values by quantiles, not by their first bytes")
@@ -259,14 +259,14 @@ def rewrite_data_files_options(options: Mapping[str, str], properties: Mapping[s
 def rewrite_position_delete_files_options(
     options: Mapping[str, str], properties: Mapping[str, str]
 ) -> RewritePositionDeleteFilesOptions:
-    """Raises OptionError."""
+    """Typed options of rewrite_position_delete_files. Raises OptionError."""
     read = OptionReader.of("rewrite_position_delete_files", REWRITE_POSITION_DELETE_FILES, options)
     sizes = _sizes(read, DELETE_TARGET_FILE_SIZE_BYTES.of(properties))
     return RewritePositionDeleteFilesOptions(sizes=sizes, progress=_progress(read))
 
 
 def convert_equality_deletes_options(options: Mapping[str, str], properties: Mapping[str, str]) -> ConvertEqualityDeletesOptions:
-    """Raises OptionError."""
+    """Typed options of convert_equality_deletes. Raises OptionError."""
     read = OptionReader.of("convert_equality_deletes", CONVERT_EQUALITY_DELETES, options)
     return ConvertEqualityDeletesOptions(
         target_file_size_bytes=read("target-file-size-bytes", size(1), DELETE_TARGET_FILE_SIZE_BYTES.of(properties)),
@@ -275,7 +275,7 @@ def convert_equality_deletes_options(options: Mapping[str, str], properties: Map
 
 
 def rewrite_manifests_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteManifestsOptions:
-    """Raises OptionError."""
+    """Typed options of rewrite_manifests. Raises OptionError."""
     read = OptionReader.of("rewrite_manifests", REWRITE_MANIFESTS, options)
     _refuse_others(read, "use-caching", boolean, False, "manifests are not rewritten by Spark")
     return RewriteManifestsOptions(
@@ -286,7 +286,7 @@ def rewrite_manifests_options(options: Mapping[str, str], properties: Mapping[st
 
 
 def expire_snapshots_options(options: Mapping[str, str], properties: Mapping[str, str], *, now_ms: int) -> ExpireSnapshotsOptions:
-    """Raises OptionError."""
+    """Typed options of expire_snapshots; ``now_ms``: milliseconds since the epoch. Raises OptionError."""
     read = OptionReader.of("expire_snapshots", EXPIRE_SNAPSHOTS, options)
     return ExpireSnapshotsOptions(
         older_than_ms=read("older-than", moment(now_ms), now_ms - MAX_SNAPSHOT_AGE_MS.of(properties)),
@@ -299,7 +299,8 @@ def expire_snapshots_options(options: Mapping[str, str], properties: Mapping[str
 
 
 def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> RemoveOrphanFilesOptions:
-    """Raises OptionError; also for an ``older-than`` within the last 24 hours, unless ``unsafe-allow-recent`` is true."""
+    """Typed options of remove_orphan_files; ``now_ms``: milliseconds since the epoch. Raises OptionError, also for an
+    ``older-than`` within the last 24 hours, unless ``unsafe-allow-recent`` is true."""
     read = OptionReader.of("remove_orphan_files", REMOVE_ORPHAN_FILES, options)
     older_than_ms = read("older-than", moment(now_ms), now_ms - 3 * DAY_MS)
     allow_recent = read("unsafe-allow-recent", boolean, False)

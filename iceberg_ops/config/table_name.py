@@ -16,7 +16,8 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str, what: str = "table") -> TableName:
-        """Raises OptionError, in which ``what`` is the field that was read, for a name that is incomplete or has a blank part."""
+        """The name in ``text``. Raises OptionError, which names the field ``what``, for a name that is incomplete or has a blank
+        part."""
         catalog, *identifier = text.split(".")
         if len(identifier) < 2 or not all(part.strip() for part in (catalog, *identifier)):
             raise OptionError(f"{what} {text!r} must be catalog.namespace.name")

@@ -43,7 +43,7 @@ class ComputeStatsOptions:
 
 
 def add_files_options(options: Mapping[str, str]) -> AddFilesOptions:
-    """Raises OptionError."""
+    """Typed options of add_files. Raises OptionError."""
     read = OptionReader.of("add_files", ADD_FILES, options)
     source = read("source-path", text, None)
     if source is None:
@@ -57,12 +57,12 @@ def add_files_options(options: Mapping[str, str]) -> AddFilesOptions:
 
 
 def compute_table_stats_options(options: Mapping[str, str]) -> ComputeStatsOptions:
-    """Raises OptionError."""
+    """Typed options of compute_table_stats. Raises OptionError."""
     read = OptionReader.of("compute_table_stats", COMPUTE_TABLE_STATS, options)
     return ComputeStatsOptions(snapshot_id=read("snapshot-id", at_least(0), None), columns=read("columns", names, ()))
 
 
 def compute_partition_stats_options(options: Mapping[str, str]) -> ComputeStatsOptions:
-    """Raises OptionError."""
+    """Typed options of compute_partition_stats. Raises OptionError."""
     read = OptionReader.of("compute_partition_stats", COMPUTE_PARTITION_STATS, options)
     return ComputeStatsOptions(snapshot_id=read("snapshot-id", at_least(0), None))

@@ -56,7 +56,7 @@ class RewriteManifestsPlan:
 
 
 def plan_rewrite_manifests(table: Table, options: RewriteManifestsOptions, branch: str = MAIN_BRANCH) -> RewriteManifestsPlan:
-    """Raises OptionError for an unknown spec, or a ``sort-by`` name that is not one of its fields."""
+    """Plan on the branch's head. Raises OptionError for an unknown spec, or a ``sort-by`` name that is not one of its fields."""
     metadata = table.metadata
     spec_id = metadata.default_spec_id if options.spec_id is None else options.spec_id
     if spec_id not in metadata.specs_by_id:

@@ -115,7 +115,7 @@ class SpecFilters:
         return self.of(manifest.partition_spec_id)
 
     def of(self, spec_id: int) -> SpecFilter:
-        """Raises CorruptTableError for a spec id that the metadata does not have."""
+        """The filter of that spec. Raises CorruptTableError for a spec id that the metadata does not have."""
         found = self._filters.get(spec_id)
         if found is None:
             spec = self._metadata.specs_by_id.get(spec_id)

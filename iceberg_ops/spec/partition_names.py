@@ -44,7 +44,7 @@ def new_clashes(schema: Schema, specs: Iterable[PartitionSpec], known: Iterable[
 
 
 def check_names(schema: Schema, specs: Iterable[PartitionSpec], known: Iterable[NameClash] = ()) -> None:
-    """Raises SchemaError. ``known``: clashes that the table already has; it must remain changeable."""
+    """Raises SchemaError for a new clash of names. ``known``: clashes that the table already has; it must remain changeable."""
     for clash in new_clashes(schema, specs, known):
         raise SchemaError(
             f"column {clash.name!r}: partition field {clash.name!r} of spec {clash.spec_id} has this name and another source "

@@ -12,7 +12,7 @@ _MOST_OF_REF = {"min_snapshots_to_keep": INT_MAX, "max_snapshot_age_ms": LONG_MA
 
 
 def check_ref(state: TableMetadata, name: str, ref: SnapshotRef) -> None:
-    """Raises NoSuchSnapshotError, BadInputError."""
+    """Raises NoSuchSnapshotError if the ref's snapshot is not in the table, BadInputError for any other broken rule."""
     if ref.snapshot_id not in state.snapshots_by_id:
         raise NoSuchSnapshotError(f"cannot set ref {name!r} to snapshot {ref.snapshot_id}: it is not in the table")
     if ref.type not in ("branch", "tag"):

@@ -125,7 +125,7 @@ class TableMetadata:
         return self._of(self.snapshots_by_id, self.current_snapshot_id, "snapshot")
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Raises NoSuchSnapshotError."""
+        """The snapshot with that id. Raises NoSuchSnapshotError."""
         try:
             return self.snapshots_by_id[snapshot_id]
         except KeyError:

@@ -77,7 +77,7 @@ def metadata_suffix(metadata: TableMetadata) -> str:
 
 
 def read_metadata(io: FileIO, location: str) -> TableMetadata:
-    """Raises CorruptTableError if the file is missing, cannot be read or breaks the spec."""
+    """The metadata in that file. Raises CorruptTableError if the file is missing, cannot be read or breaks the spec."""
     return metadata_from_json(read_stored(io, location, "metadata file"), location)
 
 

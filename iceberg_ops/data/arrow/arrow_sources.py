@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 20
 
 
 def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
-    """Raises the errors of ``FileIO.open_input``."""
+    """The file as an Arrow source, local or through the FileIO. Raises the errors of ``FileIO.open_input``."""
     local = io.local_path(location)
     if local is None:
         opened = io.open_input(location)

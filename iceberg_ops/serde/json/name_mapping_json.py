@@ -16,7 +16,7 @@ from iceberg_ops.spec.updates import SetProperties
 
 
 def name_mapping_from_json(data: bytes | str) -> NameMapping:
-    """Raises CorruptTableError, also if one name stands for two fields at one level."""
+    """The mapping in a property's text. Raises CorruptTableError, also if one name stands for two fields at one level."""
     return name_mapping_from_list(parse_json(data, "name mapping"))
 
 

@@ -90,7 +90,7 @@ def snapshot_log_entry_to_dict(entry: SnapshotLogEntry) -> dict[str, Any]:
 
 
 def snapshot_log_entry_from_dict(value: Any) -> SnapshotLogEntry:
-    """Raises CorruptTableError."""
+    """The log entry of a JSON object. Raises CorruptTableError."""
     found = JsonObject(value, "an entry of snapshot-log")
     return SnapshotLogEntry(found.get("timestamp-ms", as_long), found.get("snapshot-id", as_long), found.extra())
 
@@ -100,7 +100,7 @@ def metadata_log_entry_to_dict(entry: MetadataLogEntry) -> dict[str, Any]:
 
 
 def metadata_log_entry_from_dict(value: Any) -> MetadataLogEntry:
-    """Raises CorruptTableError."""
+    """The log entry of a JSON object. Raises CorruptTableError."""
     found = JsonObject(value, "an entry of metadata-log")
     return MetadataLogEntry(found.get("timestamp-ms", as_long), found.get("metadata-file", as_text), found.extra())
 
@@ -130,7 +130,7 @@ def _blob_to_dict(blob: BlobMetadata) -> dict[str, Any]:
 
 
 def statistics_from_dict(value: Any) -> StatisticsFile:
-    """Raises CorruptTableError."""
+    """The registered statistics file of a JSON object. Raises CorruptTableError."""
     found = JsonObject(value, "an entry of statistics")
     return StatisticsFile(
         snapshot_id=found.get("snapshot-id", as_long),
@@ -165,7 +165,7 @@ def partition_statistics_to_dict(statistics: PartitionStatisticsFile) -> dict[st
 
 
 def partition_statistics_from_dict(value: Any) -> PartitionStatisticsFile:
-    """Raises CorruptTableError."""
+    """The registered partition statistics file of a JSON object. Raises CorruptTableError."""
     found = JsonObject(value, "an entry of partition-statistics")
     return PartitionStatisticsFile(
         snapshot_id=found.get("snapshot-id", as_long),

@@ -38,8 +38,8 @@ class Number(str):
 
 
 def read_json(text: str) -> Any:
-    """Raises NotAValueError, whose message is the reason, for text that is not JSON, or has a repeated name in one object, or half
-    of a surrogate pair, or values more than 200 levels deep."""
+    """The value of a JSON text. Raises NotAValueError, whose message is the reason, for text that is not JSON, or has a repeated
+    name in one object, or half of a surrogate pair, or values more than 200 levels deep."""
     try:
         found = _loaded(text)
     except _NameTwice as e:

@@ -77,7 +77,7 @@ class JsonOptions(TextOptions):
 
 
 def csv_options(options: Mapping[str, str]) -> CsvOptions:
-    """Raises OptionError."""
+    """The options of format csv, with Spark's names and defaults. Raises OptionError."""
     given = _known(options, _CSV, "csv")
     quote = _character(given, "quote", '"')
     form = CsvForm(
@@ -108,7 +108,7 @@ def csv_options(options: Mapping[str, str]) -> CsvOptions:
 
 
 def json_options(options: Mapping[str, str]) -> JsonOptions:
-    """Raises OptionError."""
+    """The options of format json, with Spark's names and defaults. Raises OptionError."""
     given = _known(options, _JSON, "json")
     for name in ("allowsinglequotes", "allownonnumericnumbers"):
         if not _flag(given, name, default=True):
