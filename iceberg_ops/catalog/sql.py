@@ -123,7 +123,7 @@ class SqlCatalog(PointerCatalog):
         raise CatalogUnavailableError(silent)
 
     def _has_in(self, folder: str) -> bool:
-        """Whether a name of the database has its metadata in the folder: a table that is gone from its name may have another one."""
+        """Whether any name has its metadata in the folder: a table that is gone from its name may have another one."""
         is_below = TABLES.c.metadata_location.startswith(folder, autoescape=True)
         return bool(self._rows(select(TABLES.c.table_name).where(is_below).limit(1)))
 
