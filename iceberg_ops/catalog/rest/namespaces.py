@@ -60,7 +60,8 @@ class RestNamespaces:
         return sorted({n[: depth + 1] for n in found if n[:depth] == parent and len(n) > depth})
 
     def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: IcebergOpsError) -> Iterator[Any]:
-        """The items of every page. Raises CorruptTableError if a server returns the same page token again, or has no last page."""
+        """The items of every page. Raises CorruptTableError if a server returns the same page token again, or has no last page, and
+        NoAnswerError for an answer without a list: a gateway may have answered, and a list without names would be taken for all."""
         size = self._settings.page_size
         paging = {"pageToken": "", **({} if size is None else {"pageSize": str(size)})}
         seen: set[str] = set()
@@ -69,7 +70,9 @@ class RestNamespaces:
             if not answer.is_success:
                 raise refusal(self._catalog, what, answer, missing)
             found = JsonObject(answer.document(what), f"the answer of the server to {what}")
-            yield from found.maybe(key, as_list) or ()
+            if (items := found.maybe(key, as_list)) is None:
+                raise NoAnswerError(f"catalog {self._catalog}: the answer of the server to {what} has no {key}")
+            yield from items
             token = found.maybe("next-page-token", as_text)
             if not token:
                 return
