@@ -21,7 +21,7 @@ from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names
 from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
-from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog
+from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog, looking_after_a_change
 from iceberg_ops.catalog.sql_errors import error_of
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
 from iceberg_ops.errors import (
@@ -114,13 +114,10 @@ class SqlCatalog(PointerCatalog):
         then ``is_there`` shows it. Raises CatalogUnavailableError if it shows nothing, or fails: the change may have happened."""
         if changed >= 0:
             return changed == 1
-        silent = f"catalog {self.name}: the driver of its database does not say whether it made a change"
-        try:
+        with looking_after_a_change():
             if is_there():
                 return True
-        except IcebergOpsError as e:  # What did not happen is the look, whatever the error says.
-            raise CatalogUnavailableError(f"{silent}, and it could not be looked up: {e}") from e
-        raise CatalogUnavailableError(silent)
+        raise CatalogUnavailableError(f"catalog {self.name}: the driver of its database does not say whether it made a change")
 
     def _has_in(self, folder: str) -> bool:
         """Whether any name has its metadata in the folder: a table that is gone from its name may have another one."""
