@@ -154,9 +154,7 @@ def test_an_answer_without_a_list_is_no_empty_list(server: FakeServer, body: dic
     catalog = server.catalog()
     for path, listed in (("/tables", lambda: catalog.list_tables(("ns",))), ("/namespaces", catalog.list_namespaces)):
         server.spoil(answers(lambda: httpx.Response(200, json=body)), "GET", path)
-        with pytest.raises(
-            CatalogUnavailableError, match=r"to listing .* has no (identifiers|namespaces)"
-        ):
+        with pytest.raises(CatalogUnavailableError, match=r"to listing .* has no (identifiers|namespaces)"):
             listed()
 
 
