@@ -148,14 +148,20 @@ def test_a_server_that_knows_no_namespaces_at_all_is_not_an_empty_catalog(server
     assert server.catalog().list_namespaces(("gone",)) == []
 
 
-@pytest.mark.parametrize("body", [{}, {"message": "please log in"}, {"identifiers": None, "namespaces": None}], ids=str)
+@pytest.mark.parametrize("body", [{"message": "please log in"}, {"error": "x", "identifiers": None, "namespaces": None}], ids=str)
 def test_an_answer_without_a_list_is_no_empty_list(server: FakeServer, body: dict[str, Any]) -> None:
-    """Whoever must know all tables before a file is deleted would see none. Java and pyiceberg refuse it, too."""
+    """Whoever must know all tables before a file is deleted would see none."""
     catalog = server.catalog()
     for path, listed in (("/tables", lambda: catalog.list_tables(("ns",))), ("/namespaces", catalog.list_namespaces)):
         server.spoil(answers(lambda: httpx.Response(200, json=body)), "GET", path)
         with pytest.raises(CatalogUnavailableError, match=r"to listing .* has no (identifiers|namespaces)"):
             listed()
+
+
+@pytest.mark.parametrize("body", [{}, {"identifiers": None, "next-page-token": ""}], ids=str)
+def test_a_server_may_leave_an_empty_list_out(server: FakeServer, body: dict[str, Any]) -> None:
+    server.spoil(answers(lambda: httpx.Response(200, json=body)), "GET", "/tables")
+    assert server.catalog().list_tables(("ns",)) == []
 
 
 def test_a_table_whose_namespace_is_dropped_meanwhile_is_gone(server: FakeServer) -> None:
