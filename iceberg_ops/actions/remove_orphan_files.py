@@ -39,13 +39,15 @@ from iceberg_ops.errors import GcDisabledError, IcebergOpsError, OptionError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under, on_one_file_system
 from iceberg_ops.planning.file_groups import Skipped
-from iceberg_ops.planning.orphan_records import listed_line, recorded_line
+from iceberg_ops.planning.orphan_records import file_name, listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
+    Elsewhere,
     Orphan,
     Ownership,
     Unmet,
     check_quarantine,
     find_orphans,
+    orphans_by_name,
     owned_elsewhere,
     partition_names,
     quarantine_place,
@@ -108,7 +110,7 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
     identity = identity_under(run.table.io, deletes=True)
     metrics = run.outcome.metrics
     metrics |= dict.fromkeys(("listed-files-count", "orphan-files-count", "orphan-files-bytes", "kept-files-count"), 0)
-    with SortedLines() as lines, SortedLines() as candidates:
+    with SortedLines() as lines, SortedLines() as names, SortedLines() as candidates:
         with run.step("list") as detail:
             for info in _listed(run, location, options):
                 lines.add(listed_line(info, identity))
@@ -129,12 +131,20 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
                 if isinstance(found, Unmet):
                     unmet[identity(found.location)] = found.location
                     continue
+                if isinstance(found, Elsewhere):
+                    names.add(recorded_line(found.location, file_name))
+                    continue
                 kept = found if isinstance(found, Skipped) else leased.reason_to_keep(found)
                 if kept is None and isinstance(found, Orphan):
-                    candidates.add(listed_line(found.info, identity))
+                    names.add(listed_line(found.info, file_name))
                 elif kept is not None:
                     _keep(run, kept)
             check_listing(run.table, current, location, unmet)
+            for named in orphans_by_name(names):
+                if isinstance(named, Skipped):
+                    _keep(run, named)
+                else:
+                    candidates.add(listed_line(named.info, identity))
             for left in _not_others(run, current, location, candidates):
                 orphans.add(json.dumps([left.info.location, left.info.size]))
                 metrics["orphan-files-count"] += 1

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
+from iceberg_ops.catalog.names import shown
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.deletion.leases import REGISTRATION, active_leases
 from iceberg_ops.errors import (
@@ -432,7 +433,17 @@ def _namespaces(catalog: Catalog, first: tuple[str, ...]) -> Iterator[tuple[str,
 
 
 def _tables_in(catalog: Catalog, namespace: tuple[str, ...]) -> list[Identifier]:
-    try:
-        return catalog.list_tables(namespace)
-    except NoSuchNamespaceError:
-        return []
+    """No tables if the namespace was dropped. Raises UnsupportedError if the catalog lists a namespace that it does not have: its
+    tables are not known."""
+    missing: NoSuchNamespaceError | None = None
+    for _ in range(2):
+        try:
+            return catalog.list_tables(namespace)
+        except NoSuchNamespaceError as e:
+            missing = e
+        if namespace not in catalog.list_namespaces(namespace[:-1]):
+            return []
+    raise UnsupportedError(
+        f"not supported: catalog {catalog.name}, because it lists namespace {shown(namespace)}, and has no such namespace: its "
+        f"tables cannot be known ({missing}). Rename or drop that namespace by another tool"
+    )

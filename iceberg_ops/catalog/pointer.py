@@ -14,7 +14,8 @@ import logging
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
@@ -61,6 +62,16 @@ class NotAppliedError(CatalogUnavailableError):
 
 class RefusedError(TerminalError):
     """The store reports that it did not make the change, for a lasting reason."""
+
+
+@contextmanager
+def looking_after_a_change() -> Iterator[None]:
+    """Within, the store is asked what became of a change. That it is not reached, or refuses, does not say that nothing was
+    changed. Raises CatalogUnavailableError."""
+    try:
+        yield
+    except (NotAppliedError, RefusedError) as e:
+        raise CatalogUnavailableError(f"what became of a change could not be looked up: {e}") from e
 
 
 class PointerCatalog(BaseCatalog):

@@ -21,7 +21,7 @@ from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names
 from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
-from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog
+from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog, looking_after_a_change
 from iceberg_ops.catalog.sql_errors import error_of
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
 from iceberg_ops.errors import (
@@ -107,16 +107,22 @@ class SqlCatalog(PointerCatalog):
         this = and_(self._row_of(identifier), TABLES.c.metadata_location == expected)
         with self._connection() as connection:
             changed = connection.execute(delete(TABLES).where(this)).rowcount
-        return self._is_done(changed, lambda: self._current_location(identifier) is None)
+        return self._is_done(changed, lambda: self._current_location(identifier) is None and not self._has_in(_folder_of(expected)))
 
     def _is_done(self, changed: int, is_there: Callable[[], bool]) -> bool:
         """Whether a statement has changed its row. Some drivers do not say how many rows they changed (DBAPI: a negative number):
-        then ``is_there`` shows it. Raises CatalogUnavailableError if it shows nothing: the change may have happened."""
+        then ``is_there`` shows it. Raises CatalogUnavailableError if it shows nothing, or fails: the change may have happened."""
         if changed >= 0:
             return changed == 1
-        if is_there():
-            return True
+        with looking_after_a_change():
+            if is_there():
+                return True
         raise CatalogUnavailableError(f"catalog {self.name}: the driver of its database does not say whether it made a change")
+
+    def _has_in(self, folder: str) -> bool:
+        """Whether any name has its metadata in the folder: a table that is gone from its name may have another one."""
+        is_below = TABLES.c.metadata_location.startswith(folder, autoescape=True)
+        return bool(self._rows(select(TABLES.c.table_name).where(is_below).limit(1)))
 
     # namespaces
 
@@ -256,6 +262,10 @@ class SqlCatalog(PointerCatalog):
             raise
         except DBAPIError as e:
             raise error_of(self.name, e) from e
+
+
+def _folder_of(location: str) -> str:
+    return location.rpartition("/")[0] + "/"
 
 
 def _is_ambiguous(namespace: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 from iceberg_ops.errors import OptionError, UnsupportedError
@@ -25,6 +25,8 @@ CONF_DIR = "hdfs.conf-dir"
 _FILES = ("core-site.xml", "hdfs-site.xml")
 _SERVICE = "dfs.ha.namenodes."
 _MOUNT_TABLE = "fs.viewfs.mounttable."
+_UNREAD_MOUNTS = ("linkRegex.", "linkNfly", "linkMerge.")
+"""Entries of mount tables that give a folder another place than ``link`` does, or several."""
 _DEFAULT_MOUNT_TABLE = "default"
 """The name of the mount table of locations that name none (Hadoop: ``ConfigUtil.getDefaultMountTableName``)."""
 _PORT = 8020
@@ -102,6 +104,11 @@ class HadoopSettings:
         root = settings.get("linkMergeSlash", settings.get("linkFallback"))
         return {**({} if root is None else {"": root}), **{folder.rstrip("/"): value for folder, value in links.items()}}
 
+    def has_unread_mounts(self, cluster: str) -> bool:
+        """Whether the mount table has entries that ``mounts`` leaves out."""
+        table = f"{_MOUNT_TABLE}{cluster}."
+        return any(key.removeprefix(table).startswith(_UNREAD_MOUNTS) for key in self.values if key.startswith(table))
+
     def umask(self) -> int:
         """The permission bits that new files do not get (``fs.permissions.umask-mode``). Raises UnsupportedError."""
         text = self.values.get("fs.permissions.umask-mode", "022")
@@ -158,7 +165,7 @@ def _with_included(path: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:
 
 @lru_cache(maxsize=32)
 def _includes(path: Path, _: tuple[int, int] | None) -> tuple[Path, ...]:
-    return tuple(path.parent / element.get("href", "") for element in _parsed(path).iter() if _local_name(element) == "include")
+    return tuple(_place_of(element, path) for element in _parsed(path).iter() if _local_name(element) == "include")
 
 
 @lru_cache(maxsize=8)
@@ -169,11 +176,13 @@ def _read(path: Path, _: tuple[tuple[int, int] | None, ...]) -> Mapping[str, str
 
 
 def _pairs(element: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]]:
+    """Name and value of a property are elements in it, or attributes of it."""
     for child in element:
         if _local_name(child) == "property":
-            name, value = child.findtext("name"), child.findtext("value")
+            parts = dict(child.attrib) | {_local_name(part): "".join(part.itertext()) for part in child}
+            name, value = parts.get("name", "").strip(), parts.get("value", "").strip()
             if name and value:
-                yield name.strip(), value.strip()
+                yield name, value
         elif _local_name(child) == "include":
             yield from _included(child, path)
         else:
@@ -182,7 +191,7 @@ def _pairs(element: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]
 
 def _included(include: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]]:
     """Settings of a file beside the including one; those of ``xi:fallback`` if there is no such file."""
-    included = path.parent / include.get("href", "")
+    included = _place_of(include, path)
     fallback = next((child for child in include if _local_name(child) == "fallback"), None)
     if _stamp(included) is not None:
         yield from _pairs(_parsed(included), included)
@@ -190,6 +199,12 @@ def _included(include: ElementTree.Element, path: Path) -> Iterator[tuple[str, s
         yield from _pairs(fallback, path)
     else:
         raise _unreadable(path, f"it includes {included}, which is missing")
+
+
+def _place_of(include: ElementTree.Element, path: Path) -> Path:
+    """The file that ``path`` includes: a path from its folder, or a URI of a file."""
+    href = include.get("href", "")
+    return Path(unquote(urlsplit(href).path)) if href.lower().startswith("file:") else path.parent / href
 
 
 def _local_name(element: ElementTree.Element) -> str:

@@ -120,8 +120,8 @@ def identity_under(io: FileIO, folders: KnownFolders | None = None, *, deletes: 
     with the symbolic links of folders followed, as recorded in ``folders`` (None: the process's own). One identity function always
     gives the same result. It looks through wrappers of a FileIO, because it uses ``io.properties``.
 
-    ``deletes``: files whose identity no recorded location has may be deleted. Then it raises UnsupportedError for a location in a
-    mount table that Hadoop's settings do not have, because it may be any of them."""
+    ``deletes``: files whose identity no recorded location has may be deleted. Then it raises UnsupportedError for a location whose
+    place Hadoop's settings do not show (no such mount table, no such folder in it), because it may be any of them."""
     identity: Identity = location_identity
     if _has_local_files(io):
         identity = _LocalIdentity(known_folders() if folders is None else folders)
@@ -194,7 +194,7 @@ def _found_by(io: FileIO, must_be_known: bool = False) -> Callable[[str], str] |
 
 class _MountTables:
     """Hadoop's mount tables (``viewfs``): of a location in one of them, where the file lies in HDFS. Every other location is
-    unchanged; so is one whose table the settings do not have, if it need not be known: else UnsupportedError."""
+    unchanged; so is one whose place the settings do not show, if it need not be known: else UnsupportedError."""
 
     def __init__(self, io: FileIO, must_be_known: bool) -> None:
         self._properties = io.properties
@@ -211,13 +211,14 @@ class _MountTables:
         if cluster not in self._mounts:
             self._mounts[cluster] = self._known().mounts(cluster) if cluster else {}
         mounts, folder = self._mounts[cluster], path.rstrip("/")
-        if cluster and not mounts and self._must_be_known:
-            raise UnsupportedError(
-                f"not supported: deleting files that no table records, because a table records {location}, and Hadoop's settings "
-                f"do not have the mount table {cluster}: let the job have the settings (HADOOP_CONF_DIR) of the engines that write"
-            )
         while folder and folder not in mounts:
             folder = folder.rpartition("/")[0]
+        if cluster and self._must_be_known and (folder not in mounts or self._known().has_unread_mounts(cluster)):
+            raise UnsupportedError(
+                f"not supported: deleting files that no table records, because a table records {location}, and Hadoop's settings "
+                f"do not show where the mount table {cluster} has it: let the job have the settings (HADOOP_CONF_DIR) of the "
+                f"engines that write (linkRegex, linkNfly and linkMerge in it are not read)"
+            )
         return f"{mounts[folder].rstrip('/')}{path[len(folder) :]}" if folder in mounts else location
 
     def _default(self, scheme: str) -> str:

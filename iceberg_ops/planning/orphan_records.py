@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from iceberg_ops.io.file_io import FileInfo
-from iceberg_ops.io.locations import Identity, coarse_identity
+from iceberg_ops.io.locations import Identity, coarse_identity, path_of
 
 _RECORDED, _LISTED = 0, 1
 
@@ -56,6 +56,11 @@ def _path(row: list[Any]) -> Any:
 def _key(identity: str) -> str:
     folder, _, name = coarse_identity(identity).rpartition("/")
     return f"{folder}/{name[1:-4]}" if is_checksum(name) else f"{folder}/{name}"
+
+
+def file_name(location: str) -> str:
+    """An identity by which lines of files with equal names are next to each other."""
+    return path_of(location).rpartition("/")[2]
 
 
 def is_checksum(name: str) -> bool:

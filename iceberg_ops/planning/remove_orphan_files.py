@@ -7,8 +7,9 @@ authority, the caller decides (``prefix-mismatch-mode``); if it is recorded only
 
 The guards, each against a known way to lose a table: the location must be the table's own; a metadata file of another table below
 it stops everything; files are listed *before* the table is read, so files committed in between count as reachable; a recorded file
-that the listing does not contain stops everything, because then listing and metadata describe different files (``Unmet``). In
-doubt, a file stays.
+that the listing does not contain stops everything, because then listing and metadata describe different files (``Unmet``). A file
+with the name of one that is recorded in another place (``Elsewhere``) stays: it may be that file by a path that locations do not
+show (a router of HDFS, a mounted bucket). In doubt, a file stays.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ class Orphan:
 @dataclass(frozen=True, slots=True)
 class Unmet:
     """A recorded file in the searched folder that the listing does not contain."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A recorded file that lies outside the table's location, as far as locations show. The listing has no file of its path."""
 
     location: str
 
@@ -180,20 +188,25 @@ class OldMetadata:
 
 def find_orphans(
     lines: Iterable[str], owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
-) -> Iterator[Orphan | Skipped | Unmet]:
+) -> Iterator[Orphan | Skipped | Unmet | Elsewhere]:
     """Separate orphans from other files, in the order of the sorted ``lines`` (``orphan_records``); the table's own files and its
-    version hint are left out. ``location`` is the searched folder.
+    version hint are left out. ``location`` is the searched folder. An orphan may still be a file that is ``Elsewhere``: see
+    ``orphans_by_name``.
 
     Raises OptionError in prefix-mismatch-mode error if a listed and a recorded location differ only in scheme or authority, and
     UnsupportedError for metadata of another table.
     """
     identity = identity_under(io)
-    searched = folder_identity(identity, location)
+    searched, own = folder_identity(identity, location), folder_identity(identity, owned.table.location)
     old, waiting = OldMetadata(owned, io), list[tuple[FileInfo, Meeting]]()
     for meeting in meetings(lines):
         listed = {identity(info.location) for info in meeting.listed}
         recorded = {name: r for r in meeting.recorded if (name := identity(r))}
-        yield from (Unmet(r) for name, r in recorded.items() if name not in listed and is_within(name, searched))
+        for name, r in recorded.items():
+            if name not in listed and is_within(name, searched):
+                yield Unmet(r)
+            elif not listed and not is_within(name, own):
+                yield Elsewhere(r)
         for info in meeting.listed:
             if identity(info.location) in recorded or _is_checksum_of_kept(info.location, recorded, identity):
                 continue
@@ -223,6 +236,16 @@ def _unowned(
     if reason is None:
         return Orphan(info)
     return Skipped(info.location, reason) if reason else None
+
+
+def orphans_by_name(lines: Iterable[str]) -> Iterator[Orphan | Skipped]:
+    """The orphans that have no name of a file elsewhere; ``lines`` hold both under their names (``file_name``)."""
+    for meeting in meetings(lines):
+        for info in meeting.listed:
+            if meeting.recorded:
+                yield Skipped(info.location, f"it has the name of {next(iter(meeting.recorded))}, and may be that file")
+            else:
+                yield Orphan(info)
 
 
 def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipped]:

@@ -293,6 +293,27 @@ def test_nothing_is_removed_where_it_is_not_known_which_file_a_mount_table_means
     stray = Path(lake.table.location) / "data" / "stray.parquet"
     stray.write_bytes(b"x")
     commit(lake.catalog, lake.table, AppendFiles(added=(data_file("viewfs://gone/wh/t/f.parquet"),)))
-    with pytest.raises(UnsupportedError, match="do not have the mount table gone"):
+    with pytest.raises(UnsupportedError, match="do not show where the mount table gone has it"):
         clean(lake)
     assert stray.exists()
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["hdfs://router/mounted/{}", "alluxio://host:19998/lake/{}", "s3://bucket/{}", "/mounted/lake/{}"],
+    ids=["a router of HDFS", "a cache before the store", "a bucket that is mounted", "a folder that is mounted twice"],
+)
+def test_a_file_stays_whose_name_is_recorded_in_another_place(tmp_path: Path, place: str) -> None:
+    """No location shows that it is the same file; but nobody gives another file such a name."""
+    lake = lake_at(tmp_path, f"{tmp_path}/wh", io=load_file_io())
+    lake.append(numbered(0, 5))
+    folder = Path(lake.table.location) / "data"
+    for name in ("live-0b5c.parquet", "stray.parquet", ".live-0b5c.parquet.crc"):
+        (folder / name).write_bytes(b"x")
+    recorded = place.format("ns/t/data/live-0b5c.parquet")
+    commit(lake.catalog, lake.table, AppendFiles(added=(data_file(recorded),)))
+    report = clean(lake)
+    assert [*map(os.path.basename, report.files)] == ["stray.parquet"]
+    assert {s.reason for s in report.skipped} == {f"it has the name of {recorded}, and may be that file"}
+    assert sorted(os.listdir(folder))[:1] == [".live-0b5c.parquet.crc"]
+    assert (folder / "live-0b5c.parquet").exists()

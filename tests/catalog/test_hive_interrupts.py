@@ -10,6 +10,7 @@ import pytest
 from pymetastore.hive_metastore.ttypes import AlreadyExistsException, InvalidOperationException, MetaException, UnlockRequest
 
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
+from iceberg_ops.catalog.pointer import NotAppliedError
 from iceberg_ops.errors import CatalogUnavailableError, CommitInterruptedError, CommitStateUnknownError, IncompleteInterruptedError
 from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, make_table
@@ -131,10 +132,13 @@ def test_a_creation_that_the_metastore_has_tried_twice_by_itself_has_happened(ca
     assert make_table(catalog).metadata == catalog.load_table(IDENTIFIER).metadata
 
 
-def test_a_creation_of_which_the_metastore_tells_nothing_more_is_unknown(catalog: HiveCatalog) -> None:
+@pytest.mark.parametrize(
+    "error", [ConnectionResetError("injected"), NotAppliedError("no connection")], ids=["no answer", "no connection"]
+)
+def test_a_creation_of_which_the_metastore_tells_nothing_more_is_unknown(catalog: HiveCatalog, error: Exception) -> None:
     def create(method: Callable[..., Any], *arguments: Any) -> NoReturn:
         method(*arguments)
-        watched(catalog).spoilt["get_table_req"] = fails(ConnectionResetError("injected"), happens=False)
+        watched(catalog).spoilt["get_table_req"] = fails(error, happens=False)
         raise AlreadyExistsException("t")
 
     watched(catalog).spoilt["create_table_with_environment_context"] = create

@@ -339,3 +339,27 @@ def test_the_metadata_of_other_tables_is_not_kept() -> None:
         tracemalloc.stop()
     assert len(kept) == tables
     assert kept[-1] < tables * size / 2
+
+
+class _Lists(Wrapped):
+    """Lists the namespace ``odd`` ``times`` times, and says each time that there is no such namespace."""
+
+    def __init__(self, inner: Any, times: int) -> None:
+        super().__init__(inner)
+        self.left = times
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        self.left -= not parent
+        return [*self.inner.list_namespaces(parent), *([("odd",)] if not parent and self.left >= 0 else [])]
+
+
+def test_a_namespace_that_is_listed_and_not_found_has_unknown_tables() -> None:
+    """A name that a client cannot spell, for example. One that was dropped meanwhile has none."""
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    stray = plant(lake)
+    lake.catalog = _Lists(lake.catalog, 99)
+    with pytest.raises(UnsupportedError, match="lists namespace odd, and has no such namespace"):
+        cleaned(lake)
+    lake.catalog = _Lists(lake.catalog.inner, 1)
+    assert cleaned(lake) == {stray}

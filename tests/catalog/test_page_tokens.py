@@ -49,5 +49,25 @@ LISTS = {"glue": _of_glue, "nessie": _of_nessie}
 @pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
 def test_a_token_that_returns_for_ever_is_an_error(listed: Listed) -> None:
     assert len(list(listed(["1", "2", ""]))) == 3
-    with pytest.raises(CatalogUnavailableError, match="the same page token twice"):
-        list(listed(["1", "2"]))
+    for tokens in (["1", "2"], ["1", "2", "1"]):
+        with pytest.raises(CatalogUnavailableError, match="the same page token twice"):
+            list(listed(tokens))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"message": "please log in"},
+        {"entries": [], "hasMore": True, "effectiveReference": {"type": "BRANCH", "hash": "a" * 64}},
+    ],
+    ids=["empty", "a gateway's", "more, and no token"],
+)
+def test_an_answer_that_is_not_of_nessie_is_no_list(body: dict[str, Any]) -> None:
+    client = Nessie(
+        "n", {"uri": "http://n/api/v2", "ref": "b"}, transport=httpx.MockTransport(lambda _: httpx.Response(200, json=body))
+    )
+    with pytest.raises(CatalogUnavailableError, match="the answer is not Nessie's"):
+        list(client.entries(Reference("b", None), "true"))
+    with pytest.raises(CatalogUnavailableError, match="the answer is not Nessie's"):
+        client.contents(Reference("b", None), [("ns", "t")])

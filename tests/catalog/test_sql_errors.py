@@ -17,6 +17,7 @@ from iceberg_ops.catalog.sql_schema import open_engine
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, TerminalError
+from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_catalog
 from tests.catalog.test_not_applied import changes_of, ending_of, metadata_files
 
@@ -232,4 +233,47 @@ def test_a_driver_that_does_not_say_how_many_rows_it_changed_loses_no_table(
     catalog.rename_table(IDENTIFIER, new)
     assert live_paths(catalog.load_table(new)) == {"a"}
     catalog.drop_table(new)
+    assert catalog.list_tables(IDENTIFIER[:-1]) == []
+
+
+def test_such_a_driver_whose_database_is_gone_after_a_change_loses_no_table(
+    catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the look after the change reaches no database does not say that the change was not made."""
+    table = make_table(catalog)
+    monkeypatch.setattr(CursorResult, "rowcount", property(lambda _: -1))
+    is_changed: list[str] = []
+
+    @event.listens_for(catalog._engine, "after_cursor_execute")
+    def _note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        is_changed.extend([statement] if statement.startswith("UPDATE") else [])
+
+    @event.listens_for(catalog._engine, "do_connect")
+    def _refuse(*_: Any) -> None:
+        if is_changed:
+            raise sqlite3.OperationalError("no connection")
+
+    with pytest.raises(CommitStateUnknownError, match="could not be looked up"):
+        catalog.commit_table(table, [], [SetProperties({"a": "b"})])
+    is_changed.clear()
+    assert catalog.load_table(IDENTIFIER).properties["a"] == "b"
+
+
+def test_such_a_driver_purges_no_table_that_was_renamed_meanwhile(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is gone, as after a drop: the table has another one, and has been written since."""
+    table, new = make_table(catalog), (*IDENTIFIER[:-1], "new")
+    commit(catalog, table, AppendFiles(added=(data_file("a"),)))
+    monkeypatch.setattr(CursorResult, "rowcount", property(lambda _: -1))
+
+    @event.listens_for(catalog._engine, "before_cursor_execute")
+    def _rename(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("DELETE") and catalog.table_exists(IDENTIFIER):
+            renamed = catalog.rename_table(IDENTIFIER, new)
+            catalog.commit_table(renamed, [], [SetProperties({"a": "b"})])
+
+    with pytest.raises(CommitStateUnknownError, match="does not say whether it made a change"):
+        catalog.drop_table(IDENTIFIER, purge=True)
+    assert catalog.load_table(new).properties["a"] == "b"
+    event.remove(catalog._engine, "before_cursor_execute", _rename)
+    catalog.drop_table(new, purge=True)
     assert catalog.list_tables(IDENTIFIER[:-1]) == []

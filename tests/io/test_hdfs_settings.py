@@ -112,6 +112,25 @@ def test_a_mount_table_in_a_file_of_its_own_is_read(tmp_path: Path) -> None:
     assert _including(tmp_path, include).mounts("all") == {"/wh": "hdfs://nn/another"}
 
 
+@pytest.mark.parametrize(
+    ("namespace", "setting"),
+    [
+        (' xmlns="http://www.w3.org/2001/XInclude"', "<property><name> {} </name><value>{}</value></property>"),
+        ("", '<property name="{}" value="{}"/>'),
+        ("", '<include href="file://{folder}/another%20file.xml"/>'),
+        ("", '<include href="file:{folder}/another%20file.xml"/>'),
+    ],
+    ids=["in a namespace", "as attributes", "in a file of a URI", "in a file of a short URI"],
+)
+def test_a_setting_is_read_in_every_form_that_hadoop_reads(tmp_path: Path, namespace: str, setting: str) -> None:
+    """One that is not read is no error: a file's place in HDFS would not be known."""
+    given = ("fs.viewfs.mounttable.all.link./wh", "hdfs://nn/wh")
+    _settings(tmp_path, "another file.xml", dict([given]))
+    text = f"<configuration{namespace}>{setting.format(*given, folder=tmp_path)}</configuration>"
+    (tmp_path / "core-site.xml").write_text(text)
+    assert HadoopSettings.of({"hdfs.conf-dir": str(tmp_path)}).mounts("all") == {"/wh": "hdfs://nn/wh"}
+
+
 def test_a_file_that_is_to_be_included_and_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"it includes .*gone\.xml, which is missing"):
         _including(tmp_path, '<xi:include href="gone.xml"/>')

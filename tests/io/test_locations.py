@@ -130,11 +130,29 @@ def test_of_a_mount_table_that_the_settings_do_not_have_the_path_counts() -> Non
     assert identity_under(io)("viewfs://unknown/wh/t/f") == "/wh/t/f"
     assert identity_under(io)("/wh/t/f") == "/user/hive/warehouse/t/f"
     assert identity_under(load_file_io(MOUNTS))("/wh/t/f") == "/wh/t/f", "a file of this machine"
-    with pytest.raises(UnsupportedError, match="do not have the mount table unknown: let the job have"):
+    with pytest.raises(UnsupportedError, match="do not show where the mount table unknown has it: let the job have"):
         identity_under(io, deletes=True)("viewfs://unknown/wh/t/f")
     assert identity_under(io, deletes=True)("viewfs://all/wh/t/f") == "/user/hive/warehouse/t/f"
     mapped = load_file_io({**MOUNTS, "location-mapping": '[["s3://b", "viewfs://all/wh"]]'})
     assert identity_under(mapped)("s3://b/t/f") == "/user/hive/warehouse/t/f"
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"link./tmp": "hdfs://nn/tmp"},
+        {"link./wh/another": "hdfs://nn/another"},
+        {"linkRegex.replaceresolveddstpath:_:-#.^/wh/(?<t>\\w+)": "hdfs://nn/wh-${t}", "linkFallback": "hdfs://nn/"},
+        {"linkNfly.minReplication=2./wh": "hdfs://nn/wh,hdfs://mm/wh", "linkFallback": "hdfs://nn/"},
+    ],
+    ids=["another folder", "a folder further in", "a pattern", "several places"],
+)
+def test_a_folder_that_the_mount_table_does_not_show_may_be_any(entries: dict[str, str]) -> None:
+    """The settings of this job may be older than those of the engine that wrote the file."""
+    io = load_file_io({f"hadoop.fs.viewfs.mounttable.all.{key}": value for key, value in entries.items()})
+    assert identity_under(io)("viewfs://all/wh/t/f") == "/wh/t/f"
+    with pytest.raises(UnsupportedError, match="do not show where the mount table all has it"):
+        identity_under(io, deletes=True)("viewfs://all/wh/t/f")
 
 
 @pytest.mark.parametrize("default", ["viewfs:///", "viewfs://default", "hdfs://nn", "file:///"])

@@ -17,9 +17,11 @@ from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
+    Elsewhere,
     OldMetadata,
     Orphan,
     Ownership,
+    Unmet,
     find_orphans,
     owned_elsewhere,
     search_location,
@@ -35,7 +37,7 @@ TABLE = make_table(make_catalog())
 
 def found(
     listed: Mapping[str, int | None], reachable: set[str], options: dict[str, str] | None = None, names: set[str] | None = None
-) -> list[Orphan | Skipped]:
+) -> list[Orphan | Skipped | Unmet | Elsewhere]:
     lines = [listed_line(FileInfo(location, 1, modified), location_identity) for location, modified in listed.items()]
     lines += [recorded_line(location, location_identity) for location in reachable]
     parsed = remove_orphan_files_options(options or {}, now_ms=NOW)
@@ -85,6 +87,14 @@ def test_a_path_recorded_under_another_authority_is_the_callers_decision() -> No
     assert orphans(listed, reachable, options={"prefix-mismatch-mode": "delete"}) == ["s3://new/wh/t/x"]
     assert orphans(listed, reachable, options={"equal-authorities": "new=old"}) == []
     assert orphans({"s3a://b/wh/t/x": OLD}, {"s3://b/wh/t/x"}) == []
+
+
+def test_a_file_is_elsewhere_only_if_nothing_of_its_path_is_listed() -> None:
+    """What happens to another authority's file is decided: its name does not keep the listed one a second time."""
+    delete = {"prefix-mismatch-mode": "delete"}
+    assert [type(one) for one in found({"s3://new/wh/t/x": OLD}, {"s3://old/wh/t/x"}, delete)] == [Orphan]
+    assert found({}, {"s3://old/wh/t/x"}) == [Elsewhere("s3://old/wh/t/x")]
+    assert found({}, {"/wh/t/x"}) == [Unmet("/wh/t/x")]
 
 
 @pytest.mark.parametrize(

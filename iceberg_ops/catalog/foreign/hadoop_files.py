@@ -1,7 +1,7 @@
 """Files that a catalog of Spark reads through Hadoop's own clients, as the settings of Spark and of the catalog configure them.
 
 S3 is ``fs.s3a.*``, of which ``fs.s3a.bucket.NAME.*`` is for one bucket. HDFS is ``dfs.*``, and ``fs.viewfs.*`` for mount tables. A
-warehouse without scheme lies in ``fs.defaultFS``.
+warehouse without scheme lies in ``fs.defaultFS``, and so does one of HDFS without a name node (``hdfs:///wh``).
 Settings of the catalog (``hadoop.*``) count before Spark's (``spark.hadoop.*``). Sources: Hadoop 3.4, "Hadoop-AWS module"; Iceberg
 1.11, ``SparkUtil.hadoopConfCatalogOverrides``.
 """
@@ -45,7 +45,11 @@ def hadoop_files(given: Mapping[str, str], settings: Mapping[str, str], notes: l
     warehouse = urlsplit(given.get("warehouse", ""))
     notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not _has_effect(key)]
     of_hdfs = {f"{_OF_CATALOG}{key}": value for key, value in both.items() if key.startswith(_OF_HDFS)}
-    default = {} if warehouse.scheme or not warehouse.path else _in_default_file_system(both, of_hdfs)
+    default = dict[str, str]()
+    if not warehouse.scheme and warehouse.path:
+        default = _in_default_file_system(both, of_hdfs)
+    elif warehouse.scheme.lower() in SCHEMES and not warehouse.netloc and _DEFAULT in both:
+        default = {f"{_OF_CATALOG}{_DEFAULT}": both[_DEFAULT]}
     return of_hdfs | default | _of_s3a(given, both, warehouse.netloc, notes)
 
 

@@ -51,7 +51,7 @@ from iceberg_ops.catalog.hive.hive_table import (
 from iceberg_ops.catalog.hive.metastore import Answer, InvalidObject, Metastore, NoSuchObject, ObjectExists, user_name
 from iceberg_ops.catalog.one_level import OneLevelCatalog
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, state_if_interrupted
-from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
+from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError, looking_after_a_change
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
@@ -137,7 +137,9 @@ class HiveCatalog(OneLevelCatalog):
         try:
             self._metastore.call(lambda client: client.create_table_with_environment_context(table, _context()))
         except ObjectExists:
-            if self._current_location(identifier) != location:  # The metastore itself tries again what its database did not answer.
+            with looking_after_a_change():  # The metastore itself tries again what its database did not answer.
+                found = self._current_location(identifier)
+            if found != location:
                 raise AlreadyExistsError(f"table {database}.{name} already exists in catalog {self.name}") from None
         except (NoSuchObject, InvalidObject) as e:
             raise RefusedError(f"table {database}.{name} could not be created: {e}; nothing was changed") from e

@@ -343,12 +343,12 @@ class NessieCatalog(RecordingCatalog):
         return self._has_namespace(self._nessie.reference, namespace)
 
     def _has_namespace(self, reference: Reference, namespace: tuple[str, ...]) -> bool:
-        """Servers that do not check namespaces have tables in namespaces that were never created."""
+        """Servers that do not check namespaces have tables in namespaces that were never created, or below a table."""
         if not _can_be_key(namespace):
             return False
         found = self._nessie.contents(reference, [namespace]).found.get(namespace)
-        if found is not None:
-            return found.get("type") == NAMESPACE
+        if found is not None and found.get("type") == NAMESPACE:
+            return True
         condition = f"{_below(namespace)} && size(entry.keyElements) > {len(namespace)}"
         return any(key[: len(namespace)] == namespace for _, key in self._nessie.entries(reference, condition))
 

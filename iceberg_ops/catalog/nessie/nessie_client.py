@@ -37,6 +37,8 @@ _MARK = "iceberg-ops.commit"
 _WITH_DETAILS = {"Nessie-Client-Spec": "2"}
 """Errors list their conflicts."""
 _NO_REFERENCE = "REFERENCE_NOT_FOUND"
+_STATE = "effectiveReference"
+"""The commit that an answer is about."""
 
 
 class Conflict(Exception):
@@ -116,21 +118,22 @@ class Nessie:
 
     def contents(self, reference: Reference, keys: Sequence[Key]) -> Contents:
         """Raises TerminalError if there is no such reference, CatalogUnavailableError."""
-        found = self._read("POST", reference, "contents", body={"requestedKeys": [{"elements": key} for key in keys]})
+        body = {"requestedKeys": [{"elements": key} for key in keys]}
+        found = self._read("POST", reference, "contents", ("contents", _STATE), body=body)
         contents = {tuple(one["key"]["elements"]): one["content"] for one in found["contents"]}
-        return Contents(self._state(reference, found["effectiveReference"]), contents)
+        return Contents(self._state(reference, found[_STATE]), contents)
 
     def entries(self, reference: Reference, condition: str) -> Iterator[tuple[str, Key]]:
         """Type and key of the entries for which ``condition`` (of the Common Expression Language) is true. Pages are of one
         commit. Raises what ``contents`` raises."""
-        params = {"filter": condition, "max-records": str(_ENTRIES_AT_ONCE)}
+        params, seen = {"filter": condition, "max-records": str(_ENTRIES_AT_ONCE)}, set[str]()
         while True:
-            found = self._read("GET", reference, "entries", params=params)
+            found = self._read("GET", reference, "entries", ("entries", _STATE), params=params)
             for entry in found["entries"]:
                 yield str(entry["type"]), tuple(entry["name"]["elements"])
-            if not self._has_next_page(found, params):
+            if not self._has_next_page(found, params, seen):
                 return
-            state = self._state(reference, found["effectiveReference"])
+            state = self._state(reference, found[_STATE])
             reference = Reference(state.name, state.hash)
 
     def _state(self, reference: Reference, effective: Mapping[str, Any]) -> State:
@@ -144,15 +147,23 @@ class Nessie:
             answer = self._asked("GET", f"{self._uri}/config")
             if not answer.is_success:
                 raise self._refusal("asking for its configuration", answer)
-            self._default = str(self._document(answer)["defaultBranch"])
+            self._default = str(self._document(answer, ["defaultBranch"])["defaultBranch"])
         return self._default
 
     def _read(
-        self, method: str, reference: Reference, what: str, *, params: Mapping[str, str] | None = None, body: Any = None
+        self,
+        method: str,
+        reference: Reference,
+        what: str,
+        needed: Sequence[str],
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
     ) -> Any:
+        """The answer, which has the keys ``needed``."""
         answer = self._asked(method, self._address(reference, what), params=params, body=body)
         if answer.is_success:
-            return self._document(answer)
+            return self._document(answer, needed)
         raise self._refusal(f"reading {what} of reference {self.name_of(reference)}", answer)
 
     def _address(self, reference: Reference, what: str) -> str:
@@ -173,9 +184,9 @@ class Nessie:
             self._sleep(0.1 * 2**attempt)
         return self._connection.ask(method, address, **request)
 
-    def _document(self, answer: Answer) -> Any:
+    def _document(self, answer: Answer, needed: Sequence[str] = ()) -> Any:
         found = answer.document("a request")
-        if not isinstance(found, dict):
+        if not isinstance(found, dict) or not found.keys() >= set(needed):
             raise CatalogUnavailableError(f"catalog {self._catalog}: the answer is not Nessie's")
         return found
 
@@ -272,20 +283,25 @@ class Nessie:
             yield frozenset(str(one["metadataLocation"]) for one in contents if "metadataLocation" in one)
 
     def _history(self, reference: Reference, fetch: str) -> Iterator[Mapping[str, Any]]:
-        params = {"fetch": fetch}
+        params, seen = {"fetch": fetch}, set[str]()
         while True:
-            found = self._read("GET", reference, "history", params=params)
+            found = self._read("GET", reference, "history", ["logEntries"], params=params)
             yield from found["logEntries"]
-            if not self._has_next_page(found, params):
+            if not self._has_next_page(found, params, seen):
                 return
 
-    def _has_next_page(self, found: Mapping[str, Any], params: dict[str, str]) -> bool:
-        """Whether a page follows ``found``; then ``params`` ask for it. Raises CatalogUnavailableError."""
+    def _has_next_page(self, found: Mapping[str, Any], params: dict[str, str], seen: set[str]) -> bool:
+        """Whether a page follows ``found``; then ``params`` ask for it. ``seen``: the tokens of the pages before. Raises
+        CatalogUnavailableError."""
         if not found.get("hasMore"):
             return False
-        if params.get("page-token") == found["token"]:
+        token = found.get("token")
+        if not isinstance(token, str) or not token:
+            raise CatalogUnavailableError(f"catalog {self._catalog}: the answer is not Nessie's: more entries, and no page token")
+        if token in seen:
             raise CatalogUnavailableError(f"catalog {self._catalog}: the server returned the same page token twice")
-        params["page-token"] = found["token"]
+        seen.add(token)
+        params["page-token"] = token
         return True
 
 

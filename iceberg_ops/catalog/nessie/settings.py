@@ -97,7 +97,10 @@ class NessieSettings:
             raise OptionError(f"catalog property {impersonation} is not supported: jobs would act as the client itself")
         client = self._needed(_OAUTH2 + "client-id", "OAUTH2")
         if ":" in client:
-            raise OptionError(f"catalog property {_OAUTH2}client-id is {client!r}: must not have a colon")
+            raise OptionError(
+                f"catalog property {_OAUTH2}client-id (not shown, it may hold the secret): must not have a colon: the secret is "
+                f"{_OAUTH2}client-secret"
+            )
         return {
             "oauth2-server-uri": self._needed(_OAUTH2 + "token-endpoint", "OAUTH2"),
             "credential": f"{client}:{self._needed(_OAUTH2 + 'client-secret', 'OAUTH2')}",

@@ -154,8 +154,9 @@ def _missing(said: str, answer: Answer, missing: IcebergOpsError | None) -> Iceb
         return CorruptTableError(f"{said}: a file of the table is missing")
     if any(word in kind for word in _ABOUT_THE_SERVER):
         return TerminalError(f"{said}: check the properties uri, warehouse and prefix")
-    if "namespace" in kind:
-        return missing if isinstance(missing, NoSuchNamespaceError) else NoSuchNamespaceError(said)
+    if "namespace" in kind and not isinstance(missing, NoSuchNamespaceError):
+        # A table of a namespace that is gone is gone, as in every catalog.
+        return NoSuchTableError(said) if isinstance(missing, NoSuchTableError) else NoSuchNamespaceError(said)
     if missing is not None:
         return missing
     return NoSuchTableError(said)

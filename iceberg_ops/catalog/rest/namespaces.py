@@ -60,7 +60,9 @@ class RestNamespaces:
         return sorted({n[: depth + 1] for n in found if n[:depth] == parent and len(n) > depth})
 
     def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: IcebergOpsError) -> Iterator[Any]:
-        """The items of every page. Raises CorruptTableError if a server returns the same page token again, or has no last page."""
+        """The items of every page. Raises CorruptTableError if a server returns the same page token again, or has no last page, and
+        NoAnswerError for an answer of other things than a list: a gateway's would be taken for an empty one. Some servers leave an
+        empty list out."""
         size = self._settings.page_size
         paging = {"pageToken": "", **({} if size is None else {"pageSize": str(size)})}
         seen: set[str] = set()
@@ -69,8 +71,10 @@ class RestNamespaces:
             if not answer.is_success:
                 raise refusal(self._catalog, what, answer, missing)
             found = JsonObject(answer.document(what), f"the answer of the server to {what}")
-            yield from found.maybe(key, as_list) or ()
-            token = found.maybe("next-page-token", as_text)
+            items, token = found.maybe(key, as_list), found.maybe("next-page-token", as_text)
+            if items is None and found.extra():
+                raise NoAnswerError(f"catalog {self._catalog}: the answer of the server to {what} has no {key}")
+            yield from items or ()
             if not token:
                 return
             if token in seen:

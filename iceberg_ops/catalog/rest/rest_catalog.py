@@ -24,7 +24,7 @@ from iceberg_ops.catalog.base import attempts, check_same_table, moved_while_dro
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.dropping import drop_with_files
 from iceberg_ops.catalog.names import check_new_table_name, shown
-from iceberg_ops.catalog.neighbours import forbid_second_name
+from iceberg_ops.catalog.neighbours import forbid_second_name, is_under_another_name
 from iceberg_ops.catalog.next_metadata import next_commit
 from iceberg_ops.catalog.outcomes import nothing_published, reason, unknown_if_it_fails, unknown_once_tried, unknown_outcome
 from iceberg_ops.catalog.registration import announced
@@ -386,17 +386,17 @@ class RestCatalog:
         return drop_with_files(
             cast("Catalog", self),
             table,
-            forget=lambda: self._forget(identifier, table.metadata_location),
+            forget=lambda: self._forget(identifier, table),
             folders=folders_of(table),
             files_of=lambda: all_files(table),
         )
 
-    def _forget(self, identifier: Identifier, location: str | None = None) -> None:
-        """Drop the name. ``location``: refuse if the table has moved; a commit right after this check is dropped, too. The
-        server is not asked to delete files."""
+    def _forget(self, identifier: Identifier, purged: Table | None = None) -> None:
+        """Drop the name. ``purged``: the table whose files will be deleted; refuse if it has moved. A commit right after this check
+        is dropped, too. The server is not asked to delete files."""
         if not self._can_be(identifier):
             raise self._no_table(identifier)
-        if location is not None and self.load_table(identifier).metadata_location != location:
+        if purged is not None and self.load_table(identifier).metadata_location != purged.metadata_location:
             raise moved_while_dropped(identifier)
         what = f"the drop of table {shown(identifier)}"
 
@@ -413,7 +413,7 @@ class RestCatalog:
                 params = {"purgeRequested": "false"}
                 self._changes.made("DELETE", address, None, what, partial(self._not_dropped, what), missing, params)
             except NoAnswerError as e:
-                if self._is_there(identifier):
+                if self._is_there(identifier) or (purged is not None and self._may_be_renamed(purged)):
                     raise unknown(e) from e
         self._kept.forget(identifier)
 
@@ -425,6 +425,14 @@ class RestCatalog:
             return False
         except IcebergOpsError as e:
             log.warning("cannot check whether table %s was dropped: %s", shown(identifier), e)
+        return True
+
+    def _may_be_renamed(self, table: Table) -> bool:
+        """Whether another name has the table, or this cannot be decided: then its name is gone without a drop."""
+        try:
+            return is_under_another_name(cast("Catalog", self), table, lambda _: True)
+        except IcebergOpsError as e:
+            log.warning("cannot check whether table %s was renamed: %s", table.name, e)
         return True
 
     # namespaces

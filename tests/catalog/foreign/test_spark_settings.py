@@ -114,6 +114,11 @@ def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
             },
         ),
         (
+            ["type hadoop", "warehouse hdfs:///wh", "spark.hadoop.fs.defaultFS hdfs://a:8020"],
+            "filesystem",
+            {"warehouse": "hdfs:///wh", "hadoop.fs.defaultFS": "hdfs://a:8020"},
+        ),
+        (
             ["type hadoop", "warehouse file:///wh", "spark.hadoop.fs.defaultFS hdfs://a:8020"],
             "filesystem",
             {"warehouse": "file:///wh"},

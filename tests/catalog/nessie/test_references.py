@@ -178,14 +178,17 @@ def test_namespaces_need_not_be_created_and_may_have_any_name(
         assert not catalog.table_exists(nowhere)
 
 
-def test_a_namespace_that_only_its_tables_show_is_found(open_catalog: Open) -> None:
+@pytest.mark.parametrize("is_table", [False, True], ids=["only its tables show it", "it is a table, too"])
+def test_a_namespace_that_was_never_created_is_found(is_table: bool) -> None:
     """Of servers that do not check namespaces: answered by a fake one, because this server checks."""
+    table = {"key": {"elements": ["old"]}, "content": {"type": "ICEBERG_TABLE", "id": "1", "metadataLocation": "/m"}}
     entry = {"type": "ICEBERG_TABLE", "name": {"elements": ["old", "t"]}}
 
     def answer(request: httpx.Request) -> httpx.Response:
         effective = {"type": "BRANCH", "name": "b", "hash": "ab" * 32}
         if request.url.path.endswith("/contents"):
-            return httpx.Response(200, json={"contents": [], "effectiveReference": effective})
+            is_asked = is_table and b'"old"' in request.content
+            return httpx.Response(200, json={"contents": [table] if is_asked else [], "effectiveReference": effective})
         return httpx.Response(200, json={"entries": [entry], "hasMore": False, "effectiveReference": effective})
 
     client = Nessie("n", {"uri": "http://n/api/v2", "ref": "b"}, transport=httpx.MockTransport(answer))

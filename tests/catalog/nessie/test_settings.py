@@ -38,6 +38,10 @@ V2 = "http://n/api/v2"
             {"uri": V2, "authentication.type": "OAUTH2", "nessie.authentication.oauth2.impersonation.enabled": "true"},
             "impersonation.enabled is not supported",
         ),
+        (
+            {"uri": V2, "authentication.type": "OAUTH2", "authentication.oauth2.client-id": f"me:{SECRET}"},
+            "client-id .* must not have a colon: the secret is authentication.oauth2.client-secret",
+        ),
         ({"uri": V2, "transport.read-timeout": "soon"}, "read-timeout is 'soon'"),
     ],
 )

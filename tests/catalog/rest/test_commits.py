@@ -48,6 +48,7 @@ from tests.builders import IDENTIFIER, SCHEMA, data_file, live_paths, make_table
 from tests.catalog.rest.fake_server import (
     FakeServer,
     Fault,
+    Serve,
     answers,
     error,
     first,
@@ -424,6 +425,27 @@ def test_a_table_that_was_committed_to_while_it_is_purged_is_not_dropped(
     with pytest.raises(CommitFailedError, match="changed while it was being dropped"):
         catalog.drop_table(IDENTIFIER, purge=True)
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "b"}
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_a_purge_without_an_answer_deletes_no_file_of_a_table_that_was_renamed_meanwhile(
+    server: FakeServer, catalog: RestCatalog, table: Table, is_found: bool
+) -> None:
+    """The request did not arrive, and the name is gone nevertheless."""
+    _append(catalog, table, "a")
+    new = ("ns", "new")
+
+    def renamed(request: httpx.Request, serve: Serve) -> httpx.Response:
+        server.inner.rename_table(IDENTIFIER, new)
+        if not is_found:
+            server.spoil(answers(lambda: error(403)), "GET", "/tables/new")
+        return lost_request(request, serve)
+
+    server.spoil(renamed, "DELETE", TABLE_ADDRESS)
+    with pytest.raises(CommitStateUnknownError, match="No file was deleted"):
+        catalog.drop_table(IDENTIFIER, purge=True)
+    found = catalog.load_table(new)
+    assert found.io.exists(found.metadata_location)
 
 
 def test_a_table_whose_metadata_cannot_be_read_can_be_dropped(server: FakeServer, catalog: RestCatalog, table: Table) -> None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.neighbours import other_tables
 from iceberg_ops.catalog.rest import namespaces
 from iceberg_ops.catalog.rest.rest_catalog import RestCatalog
 from iceberg_ops.config.job_spec import CatalogConfig
@@ -147,6 +148,32 @@ def test_a_server_that_knows_no_namespaces_at_all_is_not_an_empty_catalog(server
     assert server.catalog().list_namespaces(("gone",)) == []
 
 
+@pytest.mark.parametrize("body", [{"message": "please log in"}, {"error": "x", "identifiers": None, "namespaces": None}], ids=str)
+def test_an_answer_without_a_list_is_no_empty_list(server: FakeServer, body: dict[str, Any]) -> None:
+    """Whoever must know all tables before a file is deleted would see none."""
+    catalog = server.catalog()
+    for path, listed in (("/tables", lambda: catalog.list_tables(("ns",))), ("/namespaces", catalog.list_namespaces)):
+        server.spoil(answers(lambda: httpx.Response(200, json=body)), "GET", path)
+        with pytest.raises(CatalogUnavailableError, match=r"to listing .* has no (identifiers|namespaces)"):
+            listed()
+
+
+@pytest.mark.parametrize("body", [{}, {"identifiers": None, "next-page-token": ""}], ids=str)
+def test_a_server_may_leave_an_empty_list_out(server: FakeServer, body: dict[str, Any]) -> None:
+    server.spoil(answers(lambda: httpx.Response(200, json=body)), "GET", "/tables")
+    assert server.catalog().list_tables(("ns",)) == []
+
+
+def test_a_table_whose_namespace_is_dropped_meanwhile_is_gone(server: FakeServer) -> None:
+    catalog = server.catalog()
+    table = make_table(catalog)
+    catalog.create_namespace(("other",))
+    make_table(catalog, identifier=("other", "t"))
+    server.spoil(answers(lambda: error(404, "NoSuchNamespaceException")), "GET", "/namespaces/other/tables/t", times=9)
+    assert list(other_tables(catalog, table)) == []
+    assert not catalog.table_exists(("other", "t"))
+
+
 def test_a_server_that_has_ever_another_page_is_an_error(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "_MOST_PAGES", 3)
     tokens = itertools.count()
@@ -184,7 +211,7 @@ MEANINGS: list[tuple[httpx.Response, type[IcebergOpsError], str]] = [
     (error(401, "NotAuthorizedException"), TerminalError, "rejects the client's credentials"),
     (error(403, "ForbiddenException", "ns.t is not yours"), TerminalError, "does not permit this.*"),
     (error(404, "NoSuchTableException"), NoSuchTableError, r"catalog rest has no table ns\.t"),
-    (error(404, "NoSuchNamespaceException"), NoSuchNamespaceError, "404 NoSuchNamespaceException"),
+    (error(404, "NoSuchNamespaceException"), NoSuchTableError, "404 NoSuchNamespaceException"),
     (error(404, "NotFoundException", "Failed to open input stream"), CorruptTableError, "a file of the table is missing"),
     (error(404, "NoSuchWarehouseException"), TerminalError, "check the properties uri, warehouse and prefix"),
     (httpx.Response(404, text="<h1>nginx</h1>"), CatalogUnavailableError, "404: <h1>nginx</h1>"),
