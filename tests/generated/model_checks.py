@@ -149,17 +149,23 @@ class Checker:
             self.changelog(line)
 
     def changelog(self, line: list[int]) -> None:
-        """The rows at the start of a range, changed as the changelog says, are the rows at its end."""
+        """The rows at the start of a range, changed as the changelog says, are the rows at its end; also those of a condition."""
         to = self.draw.choice(line)
         start = self.draw.choice([None, *line[: line.index(to)]])
         table = self.acts.table
         if not {to, start} - {None} <= set(self.acts.held):
             return
         schema = table.metadata.schema_of(table.metadata.snapshot(to))
-        rows = Counter(model.texts([] if start is None else [row_of(schema, v) for v in self.acts.held[start].values()]))
+        where = model.condition(self.draw, schema) if self.draw.often(0.5) else model.Condition("true", lambda row: True)
+
+        def held(snapshot_id: int) -> list[str]:
+            found = [row_of(schema, values) for values in self.acts.held[snapshot_id].values()]
+            return model.texts(row for row in found if where.keeps(row))
+
+        rows = Counter([] if start is None else held(start))
         is_lost = start is None and table.metadata.snapshot(line[0]).parent_snapshot_id is not None
         try:
-            for kind, row in self.changes(start, to, len(schema.fields)):
+            for kind, row in self.changes(start, to, len(schema.fields), where.text):
                 (text,) = model.texts([row])
                 rows[text] += 1 if kind == "INSERT" else -1
                 assert rows[text] >= 0, f"changelog {start} to {to} removes a row that is not there: {text}"
@@ -167,14 +173,15 @@ class Checker:
             assert is_lost, f"changelog {start} to {to}"
             self.draw.note("changelog of lost history")
             return
-        wanted = model.texts(row_of(schema, v) for v in self.acts.held[to].values())
+        except WhereError:
+            return
         assert not is_lost, f"changelog {start} to {to} of lost history"
-        assert sorted(rows.elements()) == wanted, f"changelog {start} to {to}"
+        assert sorted(rows.elements()) == held(to), f"changelog {start} to {to} where {where.text}"
         self.draw.note("changelog")
 
-    def changes(self, start: int | None, to: int, width: int) -> Iterator[tuple[str, Row]]:
+    def changes(self, start: int | None, to: int, width: int, where: str) -> Iterator[tuple[str, Row]]:
         fields = changelog_schema(self.acts.table, to).fields
-        for batch in changelog_batches(self.acts.table, start, to):
+        for batch in changelog_batches(self.acts.table, start, to, where=parse_where(where)):
             for row in zip(*(values_of(f.type, c) for f, c in zip(fields, batch.columns, strict=True)), strict=True):
                 yield row[width], row[:width]
 
