@@ -52,9 +52,10 @@ class ChangelogTask:
 
 
 def snapshots_between(table: Table, from_snapshot_id: int | None, to_snapshot_id: int | None = None) -> list[Snapshot]:
-    """The snapshots in ``(from, to]``, oldest first; ``to`` None is the current one.
+    """The snapshots in ``(from, to]``, oldest first; ``from`` None is the beginning, ``to`` None the current one.
 
-    Raises NoSuchSnapshotError if ``from`` is not an ancestor of ``to``, or if history between them has expired.
+    Raises NoSuchSnapshotError if ``from`` is not an ancestor of ``to``, or if history between them, or from the beginning, has
+    expired.
     """
     metadata = table.metadata
     to = metadata.current_snapshot_id if to_snapshot_id is None else metadata.snapshot(to_snapshot_id).snapshot_id
@@ -63,9 +64,15 @@ def snapshots_between(table: Table, from_snapshot_id: int | None, to_snapshot_id
         if snapshot.snapshot_id == from_snapshot_id:
             return found[::-1]
         found.append(snapshot)
-    # A start that has itself expired is valid as long as everything after it exists.
-    if (found and found[-1].parent_snapshot_id == from_snapshot_id) or from_snapshot_id is None:
+    # A start that has itself expired is valid as long as everything after it exists. (The first snapshot of all has no parent.)
+    if (found[-1].parent_snapshot_id if found else None) == from_snapshot_id:
         return found[::-1]
+    if from_snapshot_id is None:
+        oldest = found[-1]
+        raise NoSuchSnapshotError(
+            f"snapshot {oldest.parent_snapshot_id} of table {metadata.location} has been expired: what snapshot "
+            f"{oldest.snapshot_id} and those before it changed is not known; only changes after it are"
+        )
     if to is None:
         raise NoSuchSnapshotError(f"table {metadata.location} has no snapshot {from_snapshot_id}: it has no snapshot yet")
     raise NoSuchSnapshotError(

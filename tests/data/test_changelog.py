@@ -260,7 +260,7 @@ def test_history_that_is_gone_is_no_history_without_changes() -> None:
     history.append([(5, "e", None)])
     history.commit(ExpireSnapshots(snapshot_ids=(ids[0], ids[1])))
     with pytest.raises(
-        NoSuchSnapshotError, match=f"snapshot {ids[1]} of table .* has been expired: what snapshot {ids[2]} changed"
+        NoSuchSnapshotError, match=f"snapshot {ids[1]} of table .* has been expired: what snapshot {ids[2]} and those before it"
     ):
         history.changes()
     assert [row for *_, row in history.changes(ids[2])] == [(5, "e", None)]

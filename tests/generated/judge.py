@@ -53,6 +53,11 @@ def rows_of_file(file: DataFile, schema: Schema, io: FileIO) -> list[Row]:
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
+def names_of_file(file: DataFile, io: FileIO) -> list[str]:
+    """The columns of a Parquet file."""
+    return list(pq.read_schema(bytes_io.BytesIO(io.read(file.file_path))).names)
+
+
 def contradictions(
     file: DataFile, schema: Schema, spec: PartitionSpec, order: SortOrder, metrics: MetricsConfig, io: FileIO
 ) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta
@@ -51,6 +52,25 @@ def test_a_range_leaves_its_start_out_and_takes_its_end_in() -> None:
     assert snapshots_between(table, ids[-1]) == []
     with pytest.raises(NoSuchSnapshotError, match="is not an ancestor"):
         snapshots_between(table, ids[3], ids[1])
+
+
+def test_a_beginning_that_has_expired_is_no_beginning_without_rows() -> None:
+    """Also where the oldest snapshot that is left is a rewrite, which changes no rows: those before it added them."""
+    catalog = make_catalog()
+    table = append(catalog, make_table(catalog), "/a", ids=(1, 5))
+    first = current(table)
+    (live,) = [t.data_file for t in plan(table, Scan()).tasks]
+    rewrite = RewriteFiles(removed_data=(live,), added_data=(data_file("/a2", ids=(1, 5)),), starting_snapshot_id=first)
+    table = commit(catalog, table, rewrite).table
+    second = current(table)
+    table = append(catalog, table, "/b", ids=(6, 9))
+    assert [t.task.file_path for t in plan_changelog(table, from_snapshot_id=None)] == ["/a", "/b"]
+    table = commit(catalog, table, ExpireSnapshots(snapshot_ids=(first,))).table
+    for plan_changes in (plan_changelog, plan_appends):
+        with pytest.raises(NoSuchSnapshotError, match=f"snapshot {first} of table .* has been expired: what snapshot {second}"):
+            plan_changes(table, from_snapshot_id=None)
+    assert [t.task.file_path for t in plan_changelog(table, from_snapshot_id=first)] == ["/b"]
+    assert [t.file_path for t in plan_appends(table, from_snapshot_id=second)] == ["/b"]
 
 
 def test_appends_are_the_files_of_append_snapshots_only() -> None:
