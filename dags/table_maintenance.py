@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from iceberg_airflow import build_maintenance_dags
+from iceberg_ops.config.variables import variable
 
 SAMPLE = Path(__file__).parent / "policies" / "maintenance.yml"
 
-globals().update(build_maintenance_dags(Path(os.environ.get("ICEBERG_OPS_POLICY") or SAMPLE)))
+globals().update(build_maintenance_dags(Path(variable("ICEBERG_OPS_POLICY") or SAMPLE)))

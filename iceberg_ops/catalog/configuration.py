@@ -26,12 +26,13 @@ from pathlib import Path
 from iceberg_ops.catalog.foreign.pyiceberg_settings import pyiceberg_catalogs
 from iceberg_ops.catalog.foreign.spark_settings import spark_catalogs, spark_file
 from iceberg_ops.catalog.foreign.taken import Taken
-from iceberg_ops.config.catalog_properties import relative_warehouse, unread
+from iceberg_ops.config.catalog_properties import relative_place, unread
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.document_problems import whole_document
 from iceberg_ops.config.given_text import check_place
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.near_names import did_you_mean
+from iceberg_ops.config.variables import variable
 from iceberg_ops.errors import OptionError
 
 log = logging.getLogger(__name__)
@@ -73,14 +74,15 @@ def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> Cata
             for key in unread(config.type, config.properties):
                 _tell(f"catalog {name}: property {key} has no effect here")
             is_elsewhere = found.files[0].parent.resolve() != Path.cwd()
-            if is_elsewhere and (problem := relative_warehouse(config.type, config.properties)):
+            if is_elsewhere and (problem := relative_place(config.type, config.properties)):
                 _tell(f"catalog {name}: {problem}")
             return config
     for other in found.foreign:
         if other.name == name:
             config = other.usable()
-            for note in other.notes:
-                _tell(f"catalog {name} of {other.source}: {note}")
+            for note in (*other.notes, relative_place(config.type, config.properties)):
+                if note is not None:
+                    _tell(f"catalog {name} of {other.source}: {note}")
             return config
     known = [c.name for c in found.own] + [other.name for other in found.foreign]
     names = ", ".join(sorted(known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
@@ -93,7 +95,7 @@ def configuration_files(environment: Mapping[str, str] = os.environ) -> list[Pat
 
 
 def _configured(environment: Mapping[str, str]) -> _Configured:
-    named = environment.get(CATALOGS_VARIABLE)
+    named = variable(CATALOGS_VARIABLE, environment)
     if named and _FOREIGN.fullmatch(named):
         files, foreign = _foreign(named, environment, CATALOGS_VARIABLE)
         return _Configured(files, [], foreign)

@@ -12,7 +12,11 @@ from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.read_only import READ_ONLY
 from iceberg_ops.io.stores.settings import flag
+
+_FILES_ALONE = ("filesystem", "memory")
+"""Types of catalogs whose tables are files and nothing else."""
 
 
 def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
@@ -26,6 +30,11 @@ def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
             f"{', '.join(sorted(_KINDS))}"
         ) from None
     check_names(f"catalog {config.name}", config.type, config.properties)
+    if config.type not in _FILES_ALONE and flag(config.properties, READ_ONLY, False):
+        raise OptionError(
+            f"catalog {config.name}: {READ_ONLY} protects files, but a catalog of type {config.type} also has records, which would "
+            "still be dropped and renamed: leave it out, and give its user only the right to read"
+        )
     return build(config, io)
 
 

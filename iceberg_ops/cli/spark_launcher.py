@@ -18,6 +18,7 @@ from pathlib import Path
 
 from iceberg_ops.cli.spark_process import CommandPipe, Ended, run_to_end
 from iceberg_ops.config.lanes import named_master
+from iceberg_ops.config.variables import variable
 from iceberg_ops.errors import RuntimeMissingError
 
 OLDEST_JAVA = 17
@@ -31,7 +32,7 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
     """
     find_java(environment)
     command = [_submit_script(), "--master", spark_master(environment) or "local[*]"]
-    if memory := environment.get("ICEBERG_OPS_DRIVER_MEMORY", "").strip():
+    if memory := variable("ICEBERG_OPS_DRIVER_MEMORY", environment).strip():
         command += ["--driver-memory", memory]
     application = _application()
     # Spark's start-up messages are hidden; only the job's own output matters.
@@ -55,7 +56,7 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
 
 def spark_master(environment: Mapping[str, str] = os.environ) -> str | None:
     """The configured Spark master. A variable without a value configures none."""
-    return named_master(environment.get("ICEBERG_OPS_SPARK_MASTER"))
+    return named_master(variable("ICEBERG_OPS_SPARK_MASTER", environment))
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:

@@ -7,7 +7,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 
 from iceberg_ops.config.near_names import near_names
 from iceberg_ops.errors import OptionError
@@ -140,6 +141,25 @@ _OF_OTHERS_PREFIXES = (
 )
 _OURS = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "glue.", "rest.", "rest-", "nessie.", "authentication.", "transport.")
 _LIKENESS, _LIKENESS_OF_OURS = 0.8, 0.6
+_OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("branch", "reference", "ref-name", "ref.name", "tag"), ("ref",)),
+    "hash": ("ref.hash",),
+    **dict.fromkeys(("catalog-id", "catalogid", "account-id"), ("glue.id",)),
+    **dict.fromkeys(("aws-region", "aws.region", "region-name"), ("client.region",)),
+    **dict.fromkeys(("profile", "aws-profile", "aws.profile"), ("client.profile-name",)),
+    **dict.fromkeys(("s3.url", "s3.host", "endpoint-url", "aws-endpoint-url", "aws-endpoint-url-s3"), ("s3.endpoint",)),
+    **dict.fromkeys(("conf-dir", "hadoop-conf-dir"), ("hdfs.conf-dir",)),
+    **dict.fromkeys((f"warehouse-{word}" for word in ("dir", "id", "location", "name", "path")), ("warehouse",)),
+    **dict.fromkeys(("store", "stores", "store-id", "store-ids", "store-connection", "store-connections"), ("store_conn_id",)),
+}
+"""What people may write, in lower case and with ``-`` for ``_`` -> the property that they mean."""
+_HEADER = re.compile(r"headers?[.-](?=.)")
+_STORE_CONN_ID = "store_conn_id"
+"""A key of a connection of Airflow, which calls such keys ``aws_conn_id``."""
+_ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*://|(file|hdfs|viewfs|webhdfs|swebhdfs):/", re.IGNORECASE)
+"""Places that do not depend on the working folder: ``file:wh`` and ``wh:1`` are relative paths (``io.locations.is_absolute``)."""
+_SQLITE = re.compile(r"sqlite(?:\+\w+)?://[^/]*/(?:file:)?([^?]+)")
+"""A SQLite database in a file, and its path."""
 
 
 def is_known(kind: str, name: str) -> bool:
@@ -160,26 +180,42 @@ def unread(kind: str, names: Iterable[str]) -> list[str]:
 
 
 def check_names(where: str, kind: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
-    """Raise OptionError for an unknown name that resembles a property of a catalog of type ``kind``, for example in other case.
-    ``more``: further allowed names."""
+    """Raise OptionError for an unknown name that resembles a property of a catalog of type ``kind``, for example in other case, or
+    is another word for one (``branch`` for ``ref``). ``more``: further allowed names."""
     known = [*_OF_TYPE.get(kind, ()), *_EVERYWHERE, *more]
     for name in unread(kind, names):
-        if name in known or _is_of_others(name):
-            continue
-        if near := near_names(name, known, likeness=_LIKENESS_OF_OURS if name.startswith(_OURS) else _LIKENESS):
+        near = _other_words(kind, name, known)
+        if not near and name not in known and not _is_of_others(name):
+            near = near_names(name, known, likeness=_LIKENESS_OF_OURS if name.startswith(_OURS) else _LIKENESS)
+        if near:
             raise OptionError(
                 f"{where}: there is no property {name!r} (did you mean {near[0]!r}?): correct it, or leave it out, because a job "
                 "without it may work on another lake"
             )
 
 
-def relative_warehouse(kind: str, properties: Mapping[str, str]) -> str | None:
-    """The problem with a warehouse that is a relative path: working folders differ between processes. None for another warehouse,
-    and for a REST catalog, whose warehouse is a name."""
+def relative_place(kind: str, properties: Mapping[str, str]) -> str | None:
+    """The problem with a warehouse, or the file of a SQLite database, that is a relative path: working folders differ between
+    processes, and SQLite makes a new, empty database where there is none. None for other places, and for the warehouse of a REST
+    catalog, which is a name."""
+    where = "is relative to the working folder, which may differ between processes: write an absolute path"
     warehouse = properties.get("warehouse", "/")
-    if kind == "rest" or warehouse.startswith("/") or ":" in warehouse:
-        return None
-    return f"warehouse {warehouse!r} is relative to the working folder, which may differ between processes: write an absolute path"
+    if kind != "rest" and _ABSOLUTE.match(warehouse) is None:
+        return f"warehouse {warehouse!r} {where}"
+    database = _SQLITE.match(properties.get("uri", ""))
+    if kind == "sql" and database is not None and not database[1].startswith(("/", ":memory:")):
+        return f"the database file of its uri (not shown) {where}, with four slashes: sqlite:////data/catalog.db"
+    return None
+
+
+def _other_words(kind: str, name: str, known: Collection[str]) -> list[str]:
+    """The property that is meant by a name that does not resemble it."""
+    folded = name.lower().replace("_", "-")
+    if kind in _WITH_HEADERS and (header := _HEADER.match(folded)) is not None:
+        return [f"header.{name[header.end() :]}"]
+    if _STORE_CONN_ID in known and folded.endswith(("-conn-id", "-conn-ids")):
+        return [_STORE_CONN_ID]
+    return [meant for meant in _OTHER_WORDS.get(folded, ()) if meant in known]
 
 
 def _is_of_others(name: str) -> bool:

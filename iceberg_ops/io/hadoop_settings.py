@@ -20,6 +20,8 @@ from xml.etree import ElementTree
 from iceberg_ops.errors import OptionError, UnsupportedError
 
 SCHEMES = ("hdfs", "viewfs")
+DEFAULT, OLD_DEFAULT = "fs.defaultFS", "fs.default.name"
+"""The file system of locations without scheme, and what Hadoop 1 called it: ``Configuration`` still knows that name."""
 PREFIX = "hadoop."
 CONF_DIR = "hdfs.conf-dir"
 _FILES = ("core-site.xml", "hdfs-site.xml")
@@ -58,7 +60,8 @@ class HadoopSettings:
             path = Path(conf_dir or "") / name
             values |= _read(path, tuple(map(_stamp, _with_included(path))))
         given = {key.removeprefix(PREFIX): value for key, value in properties.items() if key.startswith(PREFIX)}
-        return cls(conf_dir, {**values, **given}, _services({**values, **given}))
+        both = with_default_file_system(values) | with_default_file_system(given)
+        return cls(conf_dir, both, _services(both))
 
     def of_client(self) -> dict[str, str]:
         """All settings, for the client, which may read newer files. It takes the blanks in a list of name nodes for a part of their
@@ -69,7 +72,7 @@ class HadoopSettings:
     @property
     def default(self) -> tuple[str, str] | None:
         """(scheme, authority) of locations without one (``fs.defaultFS``); None if that is not HDFS."""
-        parts = urlsplit(self.values.get("fs.defaultFS", ""))
+        parts = urlsplit(self.values.get(DEFAULT, ""))
         scheme, authority = parts.scheme.lower(), parts.netloc
         if scheme == "viewfs":
             authority = authority or self._default_mount_table
@@ -115,6 +118,12 @@ class HadoopSettings:
         if _OCTAL.fullmatch(text) is None:
             raise UnsupportedError(f"not supported: fs.permissions.umask-mode {text!r}, because it is not three octal digits")
         return int(text, 8)
+
+
+def with_default_file_system(values: Mapping[str, str]) -> dict[str, str]:
+    """The settings; the old name of the default file system counts where the present one is not set."""
+    old = values.get(OLD_DEFAULT)
+    return {**values} if old is None else {DEFAULT: old, **values}
 
 
 def _services(values: Mapping[str, str]) -> dict[str, str]:

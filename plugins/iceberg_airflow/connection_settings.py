@@ -19,7 +19,7 @@ from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 
 from iceberg_airflow.connection_types import DEPLOYMENT, NAME, STORES, TEST_FOLDER, TYPES, ConnectionType
 from iceberg_airflow.masking import mask
-from iceberg_ops.config.catalog_properties import check_names, relative_warehouse, unread
+from iceberg_ops.config.catalog_properties import check_names, relative_place, unread
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.secrets import is_secret_setting, secrets_of
@@ -159,7 +159,7 @@ def _properties(where: str, kind: str, extra: Mapping[str, Any]) -> dict[str, st
         check_text(f"{where}: extra {key!r}", _text(value))
     found = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
     check_names(where, kind, found, _NOT_PROPERTIES)
-    if problem := relative_warehouse(kind, found):
+    if problem := relative_place(kind, found):
         raise OptionError(f"{where}: {problem}")
     return found
 
@@ -174,25 +174,36 @@ def _joined(where: str, known: Mapping[str, str], more: Mapping[str, str]) -> di
 def _of_own_fields(kind: ConnectionType, connection: Connection) -> dict[str, str]:
     """The properties in Airflow's own fields (host, login, password and so on). Raises OptionError."""
     found = {kind.login: connection.login, kind.password: connection.password}
-    if kind.scheme and connection.host:
-        found["uri"] = _address(kind.scheme, connection)
+    if kind.scheme and (connection.host or connection.port or connection.schema):
+        found["uri"] = _address(kind, connection)
     return {name: value for name, value in found.items() if name and value}
 
 
-def _address(scheme: str, connection: Connection) -> str:
-    """The URI of host, port and schema; the host may begin with a scheme of its own. Raises OptionError."""
-    host, schema = (connection.host or "").strip(), connection.schema
+def _address(kind: ConnectionType, connection: Connection) -> str:
+    """The URI of host, port and schema; the host may begin with a scheme of its own. Raises OptionError for a port or schema
+    without a host, for a host that contradicts them, and for a database server without a database: its driver would choose one."""
+    where, host, schema = _where(connection), (connection.host or "").strip(), connection.schema
+    if not host:
+        other = "port" if connection.port else "schema"
+        raise OptionError(f"{where}: its {other} has no effect without a host: give it a host, or leave the {other} out")
     if _DROPPED.search(host):
-        raise OptionError(f"{_where(connection)}: its host has a tab or a line break: remove it")
+        raise OptionError(f"{where}: its host has a tab or a line break: remove it")
     if "://" not in host:
-        host = f"{scheme}://{f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host}"
+        host = f"{kind.scheme}://{f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host}"
     try:
         parts = urlsplit(host)
-        port = "" if connection.port is None or parts.port is not None else f":{connection.port}"
+        port = parts.port
     except ValueError:
-        raise OptionError(f"{_where(connection)}: its host (not shown) must be a name, or scheme://name:port") from None
+        raise OptionError(f"{where}: its host (not shown) must be a name, or scheme://name:port") from None
+    if port is not None and connection.port not in (None, port):
+        raise OptionError(f"{where}: its host names another port than its port {connection.port}: leave one of them out")
+    of_host = parts.path.strip("/")
+    if kind.type == "sql" and bool(of_host) == bool(schema):
+        what = "both name a database: leave one of them out" if schema else "name no database: give it one, as its schema"
+        raise OptionError(f"{where}: its host and its schema {what}")
+    ending = f":{connection.port}" if connection.port is not None and port is None else ""
     path = f"{parts.path.rstrip('/')}/{quote(schema, safe='')}" if schema else parts.path
-    return urlunsplit(parts._replace(netloc=f"{parts.netloc}{port}", path=path))
+    return urlunsplit(parts._replace(netloc=f"{parts.netloc}{ending}", path=path))
 
 
 def _proof(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:

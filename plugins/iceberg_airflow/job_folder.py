@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.secrets import hide, hide_in_path, hide_in_sql, without_secrets
+from iceberg_ops.config.variables import variable
 from iceberg_ops.errors import OptionError
 
 ROOT_VARIABLE = "ICEBERG_OPS_JOBS"
@@ -85,9 +86,10 @@ class JobFolder:
 
 
 def jobs_root() -> Path:
-    """The folder of all job folders. As in AIRFLOW_HOME, ``~`` is the home folder: no shell reads an environment file."""
+    """The folder of all job folders. As in AIRFLOW_HOME, ``~`` is the home folder: no shell reads an environment file.
+    Raises OptionError for a misspelt variable."""
     home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    return Path(os.path.expanduser(os.environ.get(ROOT_VARIABLE) or f"{home}/iceberg_jobs")).absolute()
+    return Path(os.path.expanduser(variable(ROOT_VARIABLE) or f"{home}/iceberg_jobs")).absolute()
 
 
 def folder_name(part: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from iceberg_airflow.job_folder import PRIVATE, REPORT, SPEC, JobFolder, jobs_root
 from iceberg_ops.config.option_parsing import duration_ms
+from iceberg_ops.config.variables import variable
 from iceberg_ops.errors import OptionError
 
 KEEP_VARIABLE = "ICEBERG_OPS_JOBS_KEEP"
@@ -50,7 +51,7 @@ def sweep(folder: JobFolder, *, log: Any) -> None:
 
 def keep_seconds() -> float:
     """The retention time of a finished try's folder."""
-    told = os.environ.get(KEEP_VARIABLE) or DEFAULT_KEEP
+    told = variable(KEEP_VARIABLE) or DEFAULT_KEEP
     try:
         keep_s = duration_ms(told) / 1000
     except ValueError as e:

@@ -8,7 +8,6 @@ The job spec, which may hold secrets, exists only while the engine runs.
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, project_folder, python_environment
 from iceberg_ops.config.lanes import named_master
 from iceberg_ops.config.secrets import holds_secret, secrets_of
+from iceberg_ops.config.variables import variable
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 
@@ -79,7 +79,7 @@ class SparkLane:
             name=self.name,
             conf={**quiet, **plain},
             properties_file=str(_settings_beside(spec)) if len(plain) < len(self.conf) else None,
-            driver_memory=self.driver_memory or os.environ.get("ICEBERG_OPS_DRIVER_MEMORY"),
+            driver_memory=self.driver_memory or variable("ICEBERG_OPS_DRIVER_MEMORY") or None,
             application_args=["--job-spec", str(spec)],
             env_vars=python_environment(),
         )
@@ -114,8 +114,9 @@ def quiet_driver() -> dict[str, str]:
 
 
 def application() -> Path:
-    """The spark-submit entry: ``ICEBERG_OPS_SPARK_APPLICATION``, or the one beside this plugin. Raises RuntimeMissingError."""
-    path = Path(os.environ.get("ICEBERG_OPS_SPARK_APPLICATION") or project_folder() / "spark_jobs" / "main.py")
+    """The spark-submit entry: ``ICEBERG_OPS_SPARK_APPLICATION``, or the one beside this plugin. Raises RuntimeMissingError, and
+    OptionError for a misspelt variable."""
+    path = Path(variable("ICEBERG_OPS_SPARK_APPLICATION") or project_folder() / "spark_jobs" / "main.py")
     if not path.is_file():
         raise RuntimeMissingError(f"Spark application {path} is not there: set ICEBERG_OPS_SPARK_APPLICATION to spark_jobs/main.py")
     return path

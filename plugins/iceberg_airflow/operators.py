@@ -180,7 +180,7 @@ class IcebergOpsOperator(GuardedOperator):
         }
         spec = cast(JobSpec, _document(fields, JobSpec))
         mask(spec.secrets())
-        work = optional_text("work", self.work) or work_of(spec)
+        work = optional_text("work", self.work) or work_of(spec, _source_conn_id(self.source))
         key = optional_text("run_key", self.run_key) or default_run_key(identity, work, hook.deployment())
         return msgspec.structs.replace(spec, run_key=key, work=work)
 
@@ -331,9 +331,14 @@ def _part(name: str, value: Any, kind: type[Any]) -> Any:
 
 def _with_catalog(source: Any) -> Any:
     """The source with the settings of its catalog, if it names the catalog's connection. Raises OptionError."""
-    if not isinstance(source, Mapping) or not isinstance(conn_id := source.get("catalog"), str) or conn_id == "None":
-        return source
-    return {**source, "catalog": msgspec.to_builtins(IcebergCatalogHook(conn_id).get_conn())}
+    conn_id = _source_conn_id(source)
+    return source if conn_id is None else {**source, "catalog": msgspec.to_builtins(IcebergCatalogHook(conn_id).get_conn())}
+
+
+def _source_conn_id(source: Any) -> str | None:
+    """The connection that the source names as its catalog; None for settings of a catalog, and for none."""
+    found = source.get("catalog") if isinstance(source, Mapping) else None
+    return found if isinstance(found, str) and found != "None" else None
 
 
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:

@@ -35,8 +35,9 @@ HOW_OPTIONS = frozenset(
 """Options of row operations that do not change the resulting rows."""
 
 
-def work_of(job: JobSpec) -> str:
-    """The digest of the job's work."""
+def work_of(job: JobSpec, source_conn_id: str | None = None) -> str:
+    """The digest of the job's work. ``source_conn_id``: the connection that the source names as its catalog. Two connections may
+    have catalogs of one name (``lake_eu`` and ``lake_us``), whose tables have other rows."""
     rows = job.job in ROW_OPERATIONS
     change = {} if job.change is None else msgspec.to_builtins(replace(job.change, mode=None))
     document = {
@@ -45,7 +46,7 @@ def work_of(job: JobSpec) -> str:
         "branch": job.branch,
         "where": job.where,
         "options": {k: hide_in_sql(v, ()) for k, v in job.options.items() if not (rows and k in HOW_OPTIONS)},
-        "source": None if job.source is None else _source(job.source),
+        "source": None if job.source is None else _source(job.source, source_conn_id),
         "change": change or None,
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
@@ -58,9 +59,9 @@ def default_run_key(identity: TryIdentity, work: str, deployment: str | None) ->
     return "/".join([*([deployment] if deployment else []), identity.task_key, work])
 
 
-def _source(source: Source) -> dict[str, Any]:
-    """The source as a document: only the name of its catalog, paths in a fixed order (a listing may have any order), and none
-    of its secrets, which may have changed when the task is cleared."""
+def _source(source: Source, conn_id: str | None) -> dict[str, Any]:
+    """The source as a document: only the name of its catalog, and its connection; paths in a fixed order (a listing may have any
+    order); and none of its secrets, which may have changed when the task is cleared."""
     catalog = source.catalog
     shown = replace(
         source,
@@ -70,4 +71,5 @@ def _source(source: Source) -> dict[str, Any]:
         query=None if source.query is None else hide_in_sql(source.query, ()),
         views={name: hide_in_path(path, ()) for name, path in source.views.items()},
     )
-    return {**msgspec.to_builtins(shown), **({"catalog": catalog.name} if catalog is not None else {})}
+    named = {} if conn_id is None else {"catalog-connection": conn_id}
+    return {**msgspec.to_builtins(shown), **({"catalog": catalog.name} if catalog is not None else {}), **named}

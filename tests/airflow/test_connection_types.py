@@ -207,7 +207,7 @@ def test_the_test_button_hands_the_same_connection_over(conn_type: str) -> None:
         ("iceberg_sql", {"login": "me", "password": "p"}, {"uri": "mysql://db/x"}, {"uri": "mysql://me:p@db/x"}),
         ("iceberg_sql", {}, {"uri": "sqlite:////c.db"}, {"uri": "sqlite:////c.db"}),
         ("iceberg_sql", {"host": "::1", "schema": "x"}, {}, {"uri": "postgresql+psycopg2://[::1]/x"}),
-        ("iceberg_sql", {"host": "postgresql+psycopg://db:1/x", "port": 2}, {}, {"uri": "postgresql+psycopg://db:1/x"}),
+        ("iceberg_sql", {"host": "postgresql+psycopg://db:1/x", "port": 1}, {}, {"uri": "postgresql+psycopg://db:1/x"}),
         ("iceberg_hive", {}, {"uri": "thrift://a:1,thrift://b:2"}, {"uri": "thrift://a:1,thrift://b:2"}),
         ("iceberg_rest", {"host": "http://h:8181"}, {"token": "t"}, {"uri": "http://h:8181", "token": "t"}),
         ("iceberg_rest", {"host": "h"}, {}, {"uri": "https://h"}),
@@ -250,7 +250,28 @@ def test_other_ways_to_fill_it_in(conn_type: str, own: dict[str, Any], extra: di
             {NAME: "lake", "type": "rest"},
             "extra 'type' is 'rest', and a connection of type iceberg_sql is 'sql'",
         ),
-        ("iceberg_sql", {"host": "db"}, {NAME: "lake", "uri": "sqlite:///p4ssw0rd"}, "property 'uri' is given twice"),
+        (
+            "iceberg_sql",
+            {"host": "db", "schema": "x"},
+            {NAME: "lake", "uri": "postgresql://p4ssw0rd"},
+            "property 'uri' is given twice",
+        ),
+        (
+            "iceberg_sql",
+            {"schema": "x"},
+            {NAME: "lake", "uri": "postgresql://p4ssw0rd/y"},
+            "its schema has no effect without a host",
+        ),
+        ("iceberg_sql", {"port": 5433}, {NAME: "lake", "uri": "postgresql://p4ssw0rd/y"}, "its port has no effect without a host"),
+        (
+            "iceberg_sql",
+            {"host": "p4ssw0rd:5433", "port": 5432, "schema": "x"},
+            {NAME: "lake"},
+            "names another port than its port 5432",
+        ),
+        ("iceberg_rest", {"host": "https://p4ssw0rd:1", "port": 2}, {NAME: "lake"}, "names another port than its port 2"),
+        ("iceberg_sql", {"host": "db", "login": "me"}, {NAME: "lake"}, "its host and its schema name no database"),
+        ("iceberg_sql", {"host": "db/p4ssw0rd", "schema": "x"}, {NAME: "lake"}, "its host and its schema both name a database"),
         ("iceberg_glue", {"password": "p4ssw0rd"}, {NAME: "lake", "glue.secret-access-key": "other"}, "is given twice"),
         ("iceberg_rest", {"password": "p4ssw0rd"}, {NAME: "lake", "token": "t"}, "extra 'token' and the connection's password"),
         ("iceberg_nessie", {"host": "h", "password": "p4ssw0rd"}, {NAME: "lake", "authentication.token": "x"}, "is given twice"),
@@ -261,6 +282,10 @@ def test_other_ways_to_fill_it_in(conn_type: str, own: dict[str, Any], extra: di
         ("iceberg_nessie", {"host": "h"}, {NAME: "lake", "Ref": "p4ssw0rd"}, "no property 'Ref' (did you mean 'ref'?)"),
         ("iceberg_glue", {}, {NAME: "lake", "glue-id": "1"}, "no property 'glue-id' (did you mean 'glue.id'?)"),
         ("iceberg_filesystem", {}, {NAME: "lake", "warehouse": "data/wh"}, "warehouse 'data/wh' is relative to the working folder"),
+        ("iceberg_filesystem", {}, {NAME: "lake", "warehouse": "file:wh"}, "warehouse 'file:wh' is relative"),
+        ("iceberg_sql", {}, {NAME: "lake", "uri": "sqlite:///p4ssw0rd.db"}, "the database file of its uri (not shown) is relative"),
+        ("iceberg_ops", {}, {NAME: "lake", "type": "sql", "uri": "sqlite:///p4ssw0rd.db"}, "is relative to the working folder"),
+        ("iceberg_sql", {}, {NAME: "lake", "aws_conn_id": "x"}, "'aws_conn_id' (did you mean 'store_conn_id'?)"),
         ("iceberg_sql", {}, {NAME: "lake", "store-conn-id": "x"}, "'store-conn-id' (did you mean 'store_conn_id'?)"),
         ("iceberg_ops", {}, {NAME: "lake", "type": "rest", "warehous": "x"}, "'warehous' (did you mean 'warehouse'?)"),
     ],
@@ -300,7 +325,7 @@ def test_what_cannot_be_meant_is_refused(conn_type: str, own: dict[str, Any], ex
             {"type": "glue", "client.region": "eu-west-1"},
             ["its login has no effect", "its password has no effect"],
         ),
-        ("iceberg_ops", {}, {"type": "sql", "uri": "sqlite:///x", "pool": "5"}, ["extra 'pool' has no effect here"]),
+        ("iceberg_ops", {}, {"type": "sql", "uri": "sqlite:////x", "pool": "5"}, ["extra 'pool' has no effect here"]),
     ],
 )
 def test_what_has_no_effect_or_is_shown_is_told(
@@ -368,7 +393,16 @@ def test_no_secret_of_a_form_is_in_what_a_task_leaves(
     kind = TYPES[conn_type]
     secret = {name: CANARY for name, field in kind.fields.items() if field.kind == "secret"}
     extra = {**({} if kind.is_store else {NAME: "lake"}), **secret}
-    connect(monkeypatch, "asked", conn_type, extra, host="h", login="AKIA", password=CANARY)
+    connect(
+        monkeypatch,
+        "asked",
+        conn_type,
+        extra,
+        host="h",
+        schema="x" if conn_type == "iceberg_sql" else None,
+        login="AKIA",
+        password=CANARY,
+    )
     connect(monkeypatch, "above", "iceberg_filesystem", {NAME: "lake", "warehouse": "/wh", STORES: "asked"})
     operator = IcebergOpsOperator(
         task_id="t", job="rewrite_data_files", table="a.b", lane="local", catalog_conn_id="above" if kind.is_store else "asked"
@@ -390,7 +424,9 @@ def test_no_secret_of_a_form_is_in_what_a_task_leaves(
 
 def test_a_source_names_the_connection_of_its_catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """So that its password is in no DAG file, and in no rendered field."""
-    connect(monkeypatch, "far", "iceberg_sql", {NAME: "other", "warehouse": "/wh"}, host="db", login="me", password=CANARY)
+    connect(
+        monkeypatch, "far", "iceberg_sql", {NAME: "other", "warehouse": "/wh"}, host="db", schema="x", login="me", password=CANARY
+    )
     connect(monkeypatch, "near", "iceberg_filesystem", {NAME: "lake", "warehouse": "/wh"})
     source = {"format": "table", "table": "other.x.y", "catalog": "far"}
     operator = IcebergOpsOperator(task_id="t", job="append", table="a.b", source=source, lane="local", catalog_conn_id="near")

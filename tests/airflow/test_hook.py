@@ -24,9 +24,9 @@ def connection(extra: dict[str, Any], login: str | None = None, password: str | 
 
 
 def test_extra_gives_name_type_and_properties() -> None:
-    config = catalog_config(connection({"name": "lake", "type": "sql", "uri": "sqlite:///x.db", "pool": 3, "echo": False}))
+    config = catalog_config(connection({"name": "lake", "type": "sql", "uri": "sqlite:////x.db", "pool": 3, "echo": False}))
     assert (config.name, config.type) == ("lake", "sql")
-    assert config.properties == {"uri": "sqlite:///x.db", "pool": "3", "echo": "false"}
+    assert config.properties == {"uri": "sqlite:////x.db", "pool": "3", "echo": "false"}
 
 
 def test_login_and_password_are_put_into_the_uri_escaped() -> None:

@@ -120,6 +120,24 @@ def test_a_mapped_task_that_is_cleared_after_its_list_changed_does_every_item_on
     assert after[0] not in before
 
 
+def test_catalogs_of_one_name_behind_two_connections_are_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mapped tasks read lake.shop.orders of two regions: the second one found the key of the first, and appended nothing."""
+
+    def job(conn_id: str, **fields: Any) -> JobSpec:
+        source = {"format": "table", "table": "lake.shop.orders", "catalog": conn_id}
+        return job_of(IcebergOpsOperator(task_id="t", job="append", table="a.b", source=source, **fields))
+
+    for region, host in (("eu", "one"), ("us", "two"), ("eu", "moved")):
+        extra = f'{{"name": "lake", "uri": "postgresql://{host}/x"}}'
+        monkeypatch.setenv(f"AIRFLOW_CONN_LAKE_{region.upper()}", f'{{"conn_type": "iceberg_sql", "extra": {extra}}}')
+        key = job(f"lake_{region}").run_key
+        if host == "one":
+            first = key
+    assert job("lake_eu").run_key == first
+    assert job("lake_us").run_key != first
+    assert job("lake_us", run_key="day").work != job("lake_eu", run_key="day").work
+
+
 def test_another_run_has_another_key() -> None:
     assert job_of(append("/x"), a_context(run_id="a")).run_key != job_of(append("/x"), a_context(run_id="b")).run_key
 
@@ -135,7 +153,7 @@ def test_two_airflows_on_one_catalog_have_keys_of_their_own_where_their_connecti
 ) -> None:
     keys = []
     for name in ("staging", "production"):
-        extra = f'{{"name": "lake", "type": "sql", "uri": "sqlite:///x.db", "deployment": "{name}"}}'
+        extra = f'{{"name": "lake", "type": "sql", "uri": "sqlite:////x.db", "deployment": "{name}"}}'
         monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", f'{{"conn_type": "iceberg_ops", "extra": {extra}}}')
         job = job_of(append("/x"))
         keys.append(job.run_key)

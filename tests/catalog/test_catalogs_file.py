@@ -53,19 +53,31 @@ def test_an_empty_file_has_no_catalogs(tmp_path: Path) -> None:
 
 def test_what_has_no_effect_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "lakes.yml"
-    path.write_text(f"{LAKE}{{uri: 'sqlite:///x', pool: geheim}}}}\n")
+    path.write_text(f"{LAKE}{{uri: 'sqlite:////x', pool: geheim}}}}\n")
     for _ in range(2):
         assert find_catalog("lake", {CATALOGS_VARIABLE: str(path)}).properties["pool"] == "geheim"
     assert [r.getMessage() for r in caplog.records] == ["catalog lake: property pool has no effect here"]
 
 
-@pytest.mark.parametrize("warehouse", ["wh", "./wh", "../wh"])
+@pytest.mark.parametrize("warehouse", ["wh", "./wh", "../wh", "file:wh"])
 def test_a_relative_warehouse_is_warned_of(warehouse: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """From another folder, the lake seemed to be empty."""
     path = tmp_path / "lakes.yml"
     path.write_text(f"catalogs:\n- {{name: {tmp_path.name}, type: filesystem, properties: {{warehouse: {warehouse}}}}}\n")
     find_catalog(tmp_path.name, {CATALOGS_VARIABLE: str(path)})
     assert f"warehouse '{warehouse}' is relative to the working folder" in caplog.text
+
+
+def test_a_relative_database_is_warned_of_also_in_the_settings_of_another_program(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A listing from another folder made a new database, and found nothing."""
+    name = f"of-{tmp_path.name}"
+    begun = f"spark.sql.catalog.{name}"
+    path = tmp_path / "spark.conf"
+    path.write_text(f"{begun} org.apache.iceberg.spark.SparkCatalog\n{begun}.type jdbc\n{begun}.uri jdbc:sqlite:lake.db\n")
+    find_catalog(name, {CATALOGS_VARIABLE: f"spark:{path}"})
+    assert "the database file of its uri (not shown) is relative to the working folder" in caplog.text
 
 
 def test_a_relative_warehouse_of_a_file_in_the_working_folder_is_not(

@@ -21,6 +21,8 @@ HIVE, REST = {"uri": "thrift://127.0.0.1:1"}, {"uri": "http://127.0.0.1:1"}
         ("nessie", {"uri": "http://127.0.0.1:1/api/v2", "Ref": "dev"}, "no property 'Ref' (did you mean 'ref'?)"),
         ("glue", {"client.region": "eu-west-1", "glue-id": "1"}, "no property 'glue-id' (did you mean 'glue.id'?)"),
         ("filesystem", {"warehouse": "/wh", "read-only": "yes"}, "property read-only 'yes': must be true or false"),
+        ("sql", {"uri": "sqlite://", "read-only": "true"}, "read-only protects files, but a catalog of type sql also has records"),
+        ("rest", {**REST, "read-only": "true"}, "a catalog of type rest also has records"),
         ("hive", {**HIVE, "engine.hive.lock-enabled": "1"}, "property engine.hive.lock-enabled '1': must be true or false"),
         ("hive", {**HIVE, "iceberg.engine.hive.lock-enabled": "on"}, "must be true or false"),
         ("hive", {**HIVE, "hive.kerberos-authentication": "yes"}, "must be true or false"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_ops.config import catalog_properties
-from iceberg_ops.config.catalog_properties import check_names, is_known, unread
+from iceberg_ops.config.catalog_properties import check_names, is_known, relative_place, unread
 from iceberg_ops.errors import OptionError
 
 TYPES = ("filesystem", "glue", "hive", "nessie", "rest", "sql")
@@ -51,6 +51,17 @@ def test_every_property_that_is_misspelt_is_refused(kind: str) -> None:
         ("filesystem", "readonly", "read-only"),
         ("hive", "hive.lock-enabled", "engine.hive.lock-enabled"),
         ("rest", "Warehouse", "warehouse"),
+        ("nessie", "branch", "ref"),
+        ("nessie", "Reference", "ref"),
+        ("glue", "catalog_id", "glue.id"),
+        ("glue", "aws_region", "client.region"),
+        ("glue", "profile", "client.profile-name"),
+        ("sql", "AWS_ENDPOINT_URL", "s3.endpoint"),
+        ("sql", "s3.url", "s3.endpoint"),
+        ("rest", "warehouse_name", "warehouse"),
+        ("rest", "Header.Polaris-Realm", "header.Polaris-Realm"),
+        ("rest", "headers.X-Tenant", "header.X-Tenant"),
+        ("nessie", "header_x", "header.x"),
     ],
 )
 def test_the_nearest_name_is_told(kind: str, name: str, meant: str) -> None:
@@ -94,5 +105,49 @@ def test_what_is_read_or_refused_has_an_effect(name: str) -> None:
 
 
 def test_a_name_that_may_stand_beside_them_can_be_meant() -> None:
-    with pytest.raises(OptionError, match="did you mean 'store_conn_id'"):
-        check_names("connection c", "sql", ["store-conn-id"], ["store_conn_id"])
+    for name in ("store-conn-id", "stores", "store_id", "aws_conn_id", "s3_conn_ids"):
+        with pytest.raises(OptionError, match="did you mean 'store_conn_id'"):
+            check_names("connection c", "sql", [name], ["store_conn_id"])
+        check_names("catalog c", "sql", [name])
+
+
+def test_words_for_a_property_of_another_type_have_no_effect() -> None:
+    check_names("catalog c", "sql", ["branch", "catalog-id", "header.X", "Header.X", "hash"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "said"),
+    [
+        ("sql", {"warehouse": "wh"}, "warehouse 'wh'"),
+        ("filesystem", {"warehouse": "file:wh"}, "warehouse 'file:wh'"),
+        ("filesystem", {"warehouse": "wh:2026/x"}, "warehouse 'wh:2026/x'"),
+        ("hive", {"warehouse": "s3:bucket/wh"}, "warehouse 's3:bucket/wh'"),
+        ("sql", {"uri": "sqlite:///s3cret.db"}, "the database file"),
+        ("sql", {"uri": "sqlite+pysqlite:///./s3cret.db?timeout=5"}, "the database file"),
+        ("sql", {"uri": "sqlite:///file:s3cret.db?uri=true"}, "the database file"),
+        ("sql", {"uri": "sqlite+pysqlcipher://:s3cret@/lake.db"}, "the database file"),
+    ],
+)
+def test_a_place_that_depends_on_the_working_folder_is_told(kind: str, properties: dict[str, str], said: str) -> None:
+    """From another folder the lake seemed to be empty; SQLite made a new database there."""
+    found = relative_place(kind, properties)
+    assert found is not None
+    assert found.startswith(said)
+    assert "is relative to the working folder" in found
+    assert "s3cret" not in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [
+        ("sql", {"uri": "sqlite:////data/c.db", "warehouse": "file:/wh"}),
+        ("sql", {"uri": "sqlite:///file:/data/c.db?uri=true", "warehouse": "S3://b"}),
+        ("sql", {"uri": "sqlite:///:memory:", "warehouse": "hdfs:/wh"}),
+        ("sql", {"uri": "sqlite://", "warehouse": "/wh"}),
+        ("sql", {"uri": "postgresql+psycopg2://db/lake"}),
+        ("rest", {"uri": "http://h", "warehouse": "prod"}),
+        ("memory", {"warehouse": "memory://warehouse"}),
+    ],
+)
+def test_other_places_are_not(kind: str, properties: dict[str, str]) -> None:
+    assert relative_place(kind, properties) is None

@@ -138,3 +138,14 @@ def test_a_file_that_is_to_be_included_and_is_missing_is_an_error(tmp_path: Path
     assert _including(tmp_path, f'<xi:include href="gone.xml">{fallback}</xi:include>').values["one"] == "fallback"
     with pytest.raises(OptionError, match="it includes itself"):
         _including(tmp_path, '<xi:include href="core-site.xml"/>')
+
+
+def test_the_old_name_of_the_default_file_system_counts_where_the_present_one_is_not_set(tmp_path: Path) -> None:
+    """Hadoop still reads it: without it a warehouse without scheme would be on this machine."""
+    _settings(tmp_path, "core-site.xml", {"fs.default.name": "hdfs://old:8020"})
+    of_files = {"hdfs.conf-dir": str(tmp_path)}
+    assert HadoopSettings.of(of_files).default == ("hdfs", "old:8020")
+    assert HadoopSettings.of({**of_files, "hadoop.fs.defaultFS": "hdfs://new"}).default == ("hdfs", "new")
+    _settings(tmp_path, "core-site.xml", {"fs.default.name": "hdfs://old:8020", "fs.defaultFS": "hdfs://present"})
+    assert HadoopSettings.of(of_files).default == ("hdfs", "present")
+    assert HadoopSettings.of({**of_files, "hadoop.fs.default.name": "hdfs://given"}).default == ("hdfs", "given")

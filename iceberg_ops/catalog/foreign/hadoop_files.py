@@ -1,9 +1,12 @@
 """Files that a catalog of Spark reads through Hadoop's own clients, as the settings of Spark and of the catalog configure them.
 
+Most catalogs read all files through them, unless their ``io-impl`` says otherwise. A REST catalog reads those in S3 through
+Iceberg's own client, and so does Glue: Spark's settings for S3 are not for them, but for Spark's other sources.
+
 S3 is ``fs.s3a.*``, of which ``fs.s3a.bucket.NAME.*`` is for one bucket. HDFS is ``dfs.*``, and ``fs.viewfs.*`` for mount tables. A
 warehouse without scheme lies in ``fs.defaultFS``, and so does one of HDFS without a name node (``hdfs:///wh``).
 Settings of the catalog (``hadoop.*``) count before Spark's (``spark.hadoop.*``). Sources: Hadoop 3.4, "Hadoop-AWS module"; Iceberg
-1.11, ``SparkUtil.hadoopConfCatalogOverrides``.
+1.11, ``SparkUtil.hadoopConfCatalogOverrides``, ``RESTSessionCatalog``, ``GlueCatalog``, ``ResolvingFileIO``.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ from urllib.parse import urlsplit
 
 from iceberg_ops.catalog.foreign.taken import Unusable
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.hadoop_settings import SCHEMES, HadoopSettings
+from iceberg_ops.io.hadoop_settings import DEFAULT as _DEFAULT
+from iceberg_ops.io.hadoop_settings import OLD_DEFAULT, SCHEMES, HadoopSettings, with_default_file_system
 from iceberg_ops.io.load import IO_IMPL
 
-_HADOOP_FILES = (None, "org.apache.iceberg.hadoop.HadoopFileIO")
+_HADOOP, _BY_SCHEME = "org.apache.iceberg.hadoop.HadoopFileIO", "org.apache.iceberg.io.ResolvingFileIO"
+_FILES_OF = {"rest": _BY_SCHEME, "glue": "org.apache.iceberg.aws.s3.S3FileIO"}
+"""The ``io-impl`` of a type of catalog that names none, where it is not Hadoop's."""
 _OF_CATALOG, _OF_SPARK = "hadoop.", "spark.hadoop."
 _S3A = {
     "fs.s3a.endpoint": "s3.endpoint",
@@ -30,23 +36,27 @@ _TLS = "fs.s3a.connection.ssl.enabled"
 _BUCKET = "fs.s3a.bucket."
 _WHO_AND_HOW = ("fs.s3a.assumed.role.arn", "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
 """Settings for S3 that change who acts, or what a written file is."""
-_DEFAULT = "fs.defaultFS"
 _OF_HDFS = ("dfs.", "fs.viewfs.")
 
 
-def hadoop_files(given: Mapping[str, str], settings: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    """The properties here of a catalog with the properties ``given``. Raises Unusable for a warehouse in a default file system that
-    is not supported."""
+def hadoop_files(kind: str, given: Mapping[str, str], settings: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    """The properties here of a catalog of type ``kind`` with the properties ``given``. Raises Unusable for a warehouse in a default
+    file system that is not supported."""
+    files = given.get(IO_IMPL) or _FILES_OF.get(kind, _HADOOP)
     own = {key.removeprefix(_OF_CATALOG): value for key, value in given.items() if key.startswith(_OF_CATALOG)}
-    if given.get(IO_IMPL) not in _HADOOP_FILES:
+    if files not in (_HADOOP, _BY_SCHEME):
         notes += [f"hadoop.{key} has no effect beside its {IO_IMPL}" for key in sorted(own)]
         return {}
-    both = {key.removeprefix(_OF_SPARK): value for key, value in settings.items() if key.startswith(_OF_SPARK)} | own
+    of_spark = {key.removeprefix(_OF_SPARK): value for key, value in settings.items() if key.startswith(_OF_SPARK)}
+    both = with_default_file_system(of_spark) | with_default_file_system(own)
     warehouse = urlsplit(given.get("warehouse", ""))
-    notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not _has_effect(key)]
     of_hdfs = {f"{_OF_CATALOG}{key}": value for key, value in both.items() if key.startswith(_OF_HDFS)}
+    if files == _BY_SCHEME:
+        notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not key.startswith(_OF_HDFS)]
+        return of_hdfs
+    notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not _has_effect(key)]
     default = dict[str, str]()
-    if not warehouse.scheme and warehouse.path:
+    if not warehouse.scheme and warehouse.path and kind != "rest":
         default = _in_default_file_system(both, of_hdfs)
     elif warehouse.scheme.lower() in SCHEMES and not warehouse.netloc and _DEFAULT in both:
         default = {f"{_OF_CATALOG}{_DEFAULT}": both[_DEFAULT]}
@@ -54,7 +64,7 @@ def hadoop_files(given: Mapping[str, str], settings: Mapping[str, str], notes: l
 
 
 def _has_effect(key: str) -> bool:
-    return key in (*_S3A, _TLS, _DEFAULT) or key.startswith((_BUCKET, *_OF_HDFS))
+    return key in (*_S3A, _TLS, _DEFAULT, OLD_DEFAULT) or key.startswith((_BUCKET, *_OF_HDFS))
 
 
 def _in_default_file_system(both: Mapping[str, str], of_hdfs: Mapping[str, str]) -> dict[str, str]:
@@ -80,7 +90,9 @@ def _of_s3a(given: Mapping[str, str], both: Mapping[str, str], bucket: str, note
     notes += [f"{key} has no effect here, because its warehouse is in another bucket" for key in others]
     both = {**both, **{f"fs.s3a.{key.removeprefix(of_bucket)}": both[key] for key in both if bucket and key.startswith(of_bucket)}}
     notes += [f"{key} has no effect here" for key in _WHO_AND_HOW if key in both]
-    found = {_S3A[key]: value for key, value in both.items() if key in _S3A and _S3A[key] not in given}
+    found = {_S3A[key]: value for key, value in both.items() if key in _S3A}
     if (endpoint := found.get("s3.endpoint")) and "://" not in endpoint:
         found["s3.endpoint"] = f"{'http' if both.get(_TLS, 'true').lower() == 'false' else 'https'}://{endpoint}"
+    unread = sorted(name for name, value in found.items() if given.get(name, value) != value)
+    notes += [f"{name} has no effect, because Spark reads fs.s3a.* for its files" for name in unread]
     return found

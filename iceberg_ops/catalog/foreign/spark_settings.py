@@ -3,7 +3,7 @@
 Their type is ``type`` or ``catalog-impl``, by default hive; a Hive Metastore's address and what ``hadoop_files`` reads may be
 Spark's own, as in ``spark.hadoop.fs.s3a.access.key``. Names of properties count in any case, but those of a REST catalog, which
 takes values from the environment (``env:NAME``). Sources: Iceberg 1.11, ``SparkCatalog``, ``CatalogUtil``, ``CatalogProperties``,
-``EnvironmentUtil``.
+``EnvironmentUtil``, ``NessieCatalog``.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _OF_ENGINE = ("cache-enabled", "cache.", "clients", "client.pool.", "default-nam
 _OF_JDBC = ("jdbc.schema-version", "jdbc.init-catalog-tables", "jdbc.strict-mode", "jdbc.add-view-support")
 """About how Java works with its tables; all else is for the driver."""
 _OF_TABLES = ("table-default.", "table-override.")
+_IGNORED_BY_JAVA = ("nessie.ref", "nessie.ref.hash", "nessie.client-api-version", "nessie.user")
+"""Java's NessieCatalog reads its own properties without the prefix, and those of Nessie's client with it, too."""
 _OF_EVERY_TYPE = ("type", "catalog-impl", IO_IMPL)
 _FROM_ENVIRONMENT = "env:"
 
@@ -74,7 +76,7 @@ def _taken(name: str, source: str, settings: Mapping[str, str], environment: Map
         else:
             given = _spelled(given, lambda lower: is_known(kind, lower))
         properties = _kept(given, notes)
-        properties |= hadoop_files(given, settings, notes)
+        properties |= hadoop_files(kind, given, settings, notes)
         if kind == "hive" and not properties.get("uri"):
             properties["uri"] = _metastore(settings)
         if kind == "sql":
@@ -124,6 +126,8 @@ def _kept(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
             notes.append(f"{key} {value} has no effect here: files are read by the scheme of their location")
         elif key.startswith(_OF_TABLES):
             notes.append(f"{key} has no effect here: set it as a property of the tables")
+        elif key in _IGNORED_BY_JAVA:
+            notes.append(f"{key} has no effect, as in Java: it is {key.removeprefix('nessie.')} there")
         elif not key.startswith((*_OF_ENGINE, *_OF_JDBC, "hadoop.")):
             found[key] = value
     return found

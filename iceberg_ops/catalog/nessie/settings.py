@@ -36,8 +36,11 @@ class NessieSettings:
         """Properties of the REST catalogs' authentication."""
 
     def get(self, name: str) -> str | None:
-        """The property, with or without ``nessie.`` before its name."""
-        return self._properties.get(_PREFIX + name) or self._properties.get(name) or None
+        """The property, with or without ``nessie.`` before its name. Raises OptionError for both with different values."""
+        one, other = self._properties.get(_PREFIX + name), self._properties.get(name)
+        if one and other and one != other:
+            raise OptionError(f"catalog properties {name} and {_PREFIX}{name} have different values: leave one of them out")
+        return one or other or None
 
     def _checked_uri(self) -> str:
         given = self.get("uri")

@@ -80,11 +80,47 @@ def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
         ),
         (
             [
-                *("type hadoop", "warehouse s3a://b", "spark.hadoop.fs.s3a.endpoint h:9000", "s3.access-key-id own"),
+                *("type hadoop", "warehouse s3a://b", "spark.hadoop.fs.s3a.endpoint h:9000", "s3.access-key-id AKIA"),
                 *("spark.hadoop.fs.s3a.connection.ssl.enabled false", "spark.hadoop.fs.s3a.access.key AKIA"),
             ],
             "filesystem",
-            {"warehouse": "s3a://b", "s3.access-key-id": "own", "s3.endpoint": "http://h:9000"},
+            {"warehouse": "s3a://b", "s3.access-key-id": "AKIA", "s3.endpoint": "http://h:9000"},
+        ),
+        (  # Spark's settings for S3 and its default file system are not for a REST catalog, whose warehouse is a name
+            [
+                *("type rest", "uri http://h", "warehouse prod", "spark.hadoop.fs.defaultFS hdfs://a:8020"),
+                *("spark.hadoop.fs.s3a.endpoint minio:9000", "spark.hadoop.fs.s3a.access.key AKIA", "spark.hadoop.dfs.x y"),
+            ],
+            "rest",
+            {"uri": "http://h", "warehouse": "prod", "hadoop.dfs.x": "y"},
+        ),
+        (
+            ["type rest", "uri http://h", "spark.hadoop.fs.defaultFS s3a://b", "spark.hadoop.fs.s3a.secret.key s3cret"],
+            "rest",
+            {"uri": "http://h"},
+        ),
+        (
+            ["type glue", "warehouse s3://b/wh", "spark.hadoop.fs.s3a.endpoint minio:9000", "spark.hadoop.fs.s3a.access.key AKIA"],
+            "glue",
+            {"warehouse": "s3://b/wh"},
+        ),
+        (
+            [
+                *("type rest", "uri http://h", "io-impl org.apache.iceberg.hadoop.HadoopFileIO"),
+                *("warehouse prod", "spark.hadoop.fs.defaultFS hdfs://a:8020", "spark.hadoop.fs.s3a.endpoint minio:9000"),
+            ],
+            "rest",
+            {
+                "uri": "http://h",
+                "warehouse": "prod",
+                "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+                "s3.endpoint": "https://minio:9000",
+            },
+        ),
+        (
+            ["type hadoop", "warehouse /wh", "spark.hadoop.fs.default.name hdfs://old:8020"],
+            "filesystem",
+            {"warehouse": "/wh", "hadoop.fs.defaultFS": "hdfs://old:8020", "io-impl": "hdfs"},
         ),
         (  # what is for the bucket counts before what is for all
             [
@@ -187,6 +223,11 @@ def test_a_jdbc_url_becomes_one_of_sqlalchemy(lines: list[str], url: str, notes:
         (
             ["io-impl org.apache.iceberg.aws.s3.S3FileIO", "hadoop.fs.s3a.access.key s3cret"],
             ["hadoop.fs.s3a.access.key has no effect beside its io-impl"],
+        ),
+        (["nessie.ref s3cret"], ["nessie.ref has no effect, as in Java: it is ref there"]),
+        (
+            ["s3.endpoint http://s3cret", "spark.hadoop.fs.s3a.endpoint h:9000"],
+            ["s3.endpoint has no effect, because Spark reads fs.s3a.* for its files"],
         ),
         (["s3.staging-dir private"], ["s3.staging-dir has no effect here"]),
         (["warehous /s3cret"], ["warehous has no effect here"]),

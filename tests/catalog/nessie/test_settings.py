@@ -43,6 +43,7 @@ V2 = "http://n/api/v2"
             "client-id .* must not have a colon: the secret is authentication.oauth2.client-secret",
         ),
         ({"uri": V2, "transport.read-timeout": "soon"}, "read-timeout is 'soon'"),
+        ({"uri": V2, "ref": "main", "nessie.ref": "dev"}, "properties ref and nessie.ref have different values"),
     ],
 )
 def test_settings_that_are_wrong_are_refused_by_name(properties: dict[str, str], message: str) -> None:
