@@ -3,8 +3,9 @@
 1. A snapshot that carries our run key means that the commit has already succeeded (a lost answer, a retried task, a double submit):
    it is returned. The same holds for a snapshot of one of our own swaps, whatever the catalog's answer was.
 2. Only snapshots that no earlier attempt validated are validated. After a refused swap, the loop loads the table again once its
-   commit is staged, and validates and stages the commits in between, to any branch, until there are none: then the swap follows. Otherwise
-   a slow committer that waited for its turn would have more to validate and stage each time, and would always be late.
+   commit is staged, and validates and stages the commits in between, to any branch, until there are none: then the swap follows at
+   once. Otherwise a slow committer that waited for its turn would have more to validate and stage each time, and would always be
+   late.
 3. After a refused swap the loop starts again on fresh metadata, with jitter and under a time budget (``retry``). The same happens
    if an attempt did not find a file or a snapshot and the table has moved on since it was loaded: an expiry may have removed it
    correctly, and only the operation can decide what that means.
