@@ -11,6 +11,7 @@ from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.manifests.appended_manifests import write_manifests_to_append
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpgradeFormatVersion
+from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.errors import BadInputError, CommitFailedError
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -69,6 +70,24 @@ def test_it_is_merged_with_others_where_there_are_enough(version: int) -> None:
     (one,) = manifests_of(table, table.metadata.current_snapshot)
     assert (one.added_files_count, one.existing_files_count) == (1, 1)
     assert live_files(table) == {"a": (1, 1), "m1": (2, 2)}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("in_one_transaction", [False, True])
+def test_appended_again_its_files_keep_the_numbers_of_the_first_commit(version: int, in_one_transaction: bool) -> None:
+    """Otherwise rows that were deleted after the first commit come back, and rows change their ids."""
+    catalog, table = begin(version, **{"commit.manifest.min-count-to-merge": "2"})
+    merged = AppendFiles(manifests=(manifest(table, "m1"),))
+    unmerged = replace(merged, merge=False)
+    for operation in (Transaction(operations=(unmerged, merged)),) if in_one_transaction else (unmerged, merged):
+        table = commit(catalog, table, operation).table
+    found = [
+        (e.sequence_number, e.data_file.first_row_id)
+        for m in manifests_of(table, table.metadata.current_snapshot)
+        for e in entries_of(table, m, live_only=True)
+        if e.data_file.file_path == "m1"
+    ]
+    assert sorted(found) == ([(2, None), (3, None)] if version < 3 else [(2, 10), (3, 20)])
 
 
 @VERSIONS

@@ -308,6 +308,12 @@ def left_out(entry: ManifestEntry, made: Made) -> None:
     """As some engines do, against the spec."""
 
 
+def left_out_beside_an_older_removal(entry: ManifestEntry, made: Made) -> ManifestEntry:
+    """The same by an engine that copies the other entries of the manifest, also the removal of a file by an earlier snapshot."""
+    older = replace(entry.data_file, file_path=f"removed-before-{entry.data_file.file_path}")
+    return replace(entry, snapshot_id=made[entry.data_file.file_path], data_file=older)
+
+
 def counts_of_java(summary: Summary, before: Summary) -> Summary:
     return summary
 
@@ -345,7 +351,7 @@ def enters_as(as_others_do: Enters, counts: Counts) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("counts", [counts_of_java, counts_every_file, counts_nothing])
-@pytest.mark.parametrize("as_others_do", [with_the_adder, left_out])
+@pytest.mark.parametrize("as_others_do", [with_the_adder, left_out, left_out_beside_an_older_removal])
 @pytest.mark.parametrize(
     ("scenario", "version"), [(s, v) for s, v in CASES if s.others], ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}"
 )
@@ -397,9 +403,10 @@ def test_a_removal_from_before_is_none_of_a_snapshot_that_still_holds_the_manife
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_picked_partition_overwrite_also_replaces_files_that_it_did_not_enter(version: int) -> None:
+@pytest.mark.parametrize("as_others_do", [left_out, left_out_beside_an_older_removal])
+def test_a_picked_partition_overwrite_also_replaces_files_that_it_did_not_enter(version: int, as_others_do: Enters) -> None:
     catalog = make_catalog()
-    enters_as(left_out, counts_nothing_but_replaced_partitions)(catalog)
+    enters_as(as_others_do, counts_nothing_but_replaced_partitions)(catalog)
     table = make_table(catalog, version=version, partitioned=True)
     table = commit(catalog, table, AppendFiles(added=(A, A2, B))).table
     staged = replace_partitions(staged=True)(table.metadata.current_snapshot_id or 0)
@@ -428,7 +435,8 @@ def _enter(table: Table, snapshot: Snapshot, as_others_do: Enters) -> None:
                     encoder.add(entered)
             data, written = encoder.finish(manifest.manifest_path)
             table.io.write(manifest.manifest_path, data, overwrite=True)
-            listed[i] = replace(manifest, deleted_files_count=written.deleted_files_count)
+            counts = (written.deleted_files_count, written.deleted_rows_count)
+            listed[i] = replace(manifest, deleted_files_count=counts[0], deleted_rows_count=counts[1])
     _list(table, snapshot, listed)
 
 

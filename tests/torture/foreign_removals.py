@@ -120,6 +120,9 @@ def _without(
             continue
         older = manifest.added_snapshot_id or snapshot_id
         writer = _writer(table, older if removed == IN_A_COPY else snapshot_id, manifest.partition_spec_id)
+        for entry in entries_of(table, manifest) if removed == LEFT_OUT else ():
+            if not entry.is_live:  # it copies what earlier snapshots removed
+                writer.copy(entry)
         for entry in entries:
             if entry.data_file.file_path != path:
                 writer.existing(entry)

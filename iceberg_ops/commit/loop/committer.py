@@ -3,8 +3,9 @@
 1. A snapshot that carries our run key means that the commit has already succeeded (a lost answer, a retried task, a double submit):
    it is returned. The same holds for a snapshot of one of our own swaps, whatever the catalog's answer was.
 2. Only snapshots that no earlier attempt validated are validated. After a refused swap, the loop loads the table again once its
-   commit is staged, and validates and stages the commits in between, until there are none: then the swap follows at once. Otherwise
-   a slow committer that waited for its turn would have more to validate and stage each time, and would always be late.
+   commit is staged, and validates and stages the commits in between, to any branch, until there are none: then the swap follows at
+   once. Otherwise a slow committer that waited for its turn would have more to validate and stage each time, and would always be
+   late.
 3. After a refused swap the loop starts again on fresh metadata, with jitter and under a time budget (``retry``). The same happens
    if an attempt did not find a file or a snapshot and the table has moved on since it was loaded: an expiry may have removed it
    correctly, and only the operation can decide what that means.
@@ -163,7 +164,7 @@ class _Loop:
             staged = self._validated(table)
             for _ in range(MOST_LOOKS if self.attempts > 1 and staged.updates else 0):
                 now = self._load()
-                if self._head_id(now) == self.validated_id:
+                if self._is_as_staged(now, table):
                     break
                 self._check_same_table(now)
                 if (done := self._earlier_success(now)) is not None:
@@ -198,6 +199,12 @@ class _Loop:
         self.operation.validate(near, self._history(near, self.validated_id))
         self.validated_id = self._head_id(table)
         return self.operation.stage(self.prepared, near)
+
+    def _is_as_staged(self, now: Table, table: Table) -> bool:
+        """Whether a commit that was staged on ``table`` still fits. A snapshot of another branch, or a staged one, takes the
+        sequence number of ours."""
+        numbers = {t.metadata.last_sequence_number for t in (now, table)}
+        return self._head_id(now) == self.validated_id and len(numbers) == 1
 
     def _history(self, table: Table, validated_id: int | None = None) -> History:
         operation, callers = self.operation, self.callers_table.metadata

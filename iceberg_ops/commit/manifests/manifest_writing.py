@@ -44,13 +44,15 @@ class ManifestFolder:
 
     def entries(self, table: Table, manifest: ManifestFile) -> Sequence[ManifestEntry]:
         """All entries of a manifest, whether it is committed or was written by this operation."""
-        known = self._entries.get(manifest.manifest_path)
+        known = self._entries[manifest.manifest_path] if self.is_new(manifest) else None
         if isinstance(known, Rows):
             return known.entries(self.snapshot_id)
         return entries_of(table, manifest) if known is None else known
 
     def is_new(self, manifest: ManifestFile) -> bool:
-        return manifest.manifest_path in self._entries
+        """Whether this operation wrote or adopted it. An adopted manifest may be in the table already, appended by another commit:
+        there its entries have that one's numbers."""
+        return manifest.manifest_path in self._entries and manifest.added_snapshot_id == self.snapshot_id
 
     def adopt(self, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> ManifestFile:
         """A new manifest that another process wrote for this snapshot; ``written`` does not contain it."""

@@ -4,9 +4,10 @@ The spec asks for an ADDED or DELETED entry of each such file with the snapshot'
 engines give DELETED entries the id of the snapshot that had added the file (pyiceberg up to 0.11), some leave them out, and
 iceberg-rust adds files to a copy of an older manifest, under the id of that one. So the manifest lists are compared first: each
 manifest that was not listed before must be the snapshot's, and the live files before, plus the added, minus the removed ones, must
-be the live files after. If that is not so, or a number is not recorded, or is not that of the entries, then the files are compared:
-those of the manifests that are no longer listed, and those of the new manifests. Summaries are not used: in those of its
-overwrites, pyiceberg 0.6 to 0.8 counts every file of the table as deleted.
+be the live files after, and the same for their rows. If that is not so, or a number is not recorded, or is not that of the entries
+with the snapshot's id, then the files are compared: those of the manifests that are no longer listed, and those of the new
+manifests. An engine may copy the DELETED entries of earlier snapshots, and leave out its own: then only the ids tell. Summaries are
+not used: in those of its overwrites, pyiceberg 0.6 to 0.8 counts every file of the table as deleted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
 ManifestTest = Callable[[ManifestFile], bool]
+Counts = Callable[[ManifestFile], tuple[int | None, ...]]
+"""How many files, or rows, a manifest has by its list: added, existing and deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ def changed_entries(
     for manifest in of.wrote if agree else ():
         if manifest.content is content and has(manifest, status) and may_match(manifest):
             found = [e for e in entries_of(table, manifest) if _is_change(e, status, mine)]
-            agree = agree and _count(manifest, status) == len(found)
+            agree = agree and _count(manifest, status) == len(found) and all(e.snapshot_id == mine for e in found)
             entered += found
     old = None if agree else before(table, snapshot)
     if old is None:
@@ -117,13 +120,30 @@ def _without(these: Sequence[ManifestFile], others: Sequence[ManifestFile]) -> l
 
 
 def _agree(mine: int, old: Sequence[ManifestFile], wrote: Sequence[ManifestFile], new: Sequence[ManifestFile]) -> bool:
-    added, removed = _sum(m.added_files_count for m in wrote), _sum(m.deleted_files_count for m in wrote)
-    live = [_sum(n for m in x for n in (m.added_files_count, m.existing_files_count)) for x in (old, new)]
-    if added is None or removed is None or live[0] is None or live[1] is None:
+    return all(m.added_snapshot_id == mine for m in wrote) and all(_add_up(of, old, wrote, new) for of in (_files, _rows))
+
+
+def _add_up(of: Counts, old: Sequence[ManifestFile], wrote: Sequence[ManifestFile], new: Sequence[ManifestFile]) -> bool:
+    before, made, after = _sums(of, old), _sums(of, wrote), _sums(of, new)
+    if before is None or made is None or after is None:
         return False
-    return all(m.added_snapshot_id == mine for m in wrote) and live[0] + added - removed == live[1]
+    return before[0] + before[1] + made[0] - made[2] == after[0] + after[1]
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = list(counts)
-    return None if None in known else sum(count or 0 for count in known)
+def _files(m: ManifestFile) -> tuple[int | None, ...]:
+    return m.added_files_count, m.existing_files_count, m.deleted_files_count
+
+
+def _rows(m: ManifestFile) -> tuple[int | None, ...]:
+    return m.added_rows_count, m.existing_rows_count, m.deleted_rows_count
+
+
+def _sums(of: Counts, manifests: Iterable[ManifestFile]) -> tuple[int, int, int] | None:
+    """Added, existing and deleted ones together; None if a number is not recorded."""
+    found = [0, 0, 0]
+    for counts in map(of, manifests):
+        for i, count in enumerate(counts):
+            if count is None:
+                return None
+            found[i] += count
+    return found[0], found[1], found[2]
