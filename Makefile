@@ -8,6 +8,7 @@ ICEBERG_JAVA := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0,org.xer
 IVY := build/ivy
 REST_JARS := build/jars/rest
 HDFS_JARS := build/jars/hdfs
+HIVE_JARS := build/jars/hive
 NESSIE_JARS := build/jars/nessie
 FETCH = java -jar $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar -cache build/jars/cache
 AWS_JARS := build/jars/aws
@@ -52,10 +53,10 @@ $(CLASSES): $(STAMP)
 	@touch $@
 
 torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 processes, a Spark cluster that fails, real Airflow killed (ICEBERG_OPS_TORTURE=n, ICEBERG_OPS_SEED=n: one)
-	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py tests/interop/test_rest_with_java.py tests/catalog/test_conformance.py)
+	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py tests/interop/test_rest_with_java.py tests/interop/test_later_hive.py tests/catalog/test_conformance.py)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
-jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## get Iceberg Java, its REST server and S3FileIO, a small HDFS and Nessie from Maven Central, for tests and benchmarks
+jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(HIVE_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## get Iceberg Java, its REST server and S3FileIO, a small HDFS, Hive's metastores and Nessie from Maven Central, for tests and benchmarks
 
 $(IVY)/.fetched: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/spark-submit --packages $(ICEBERG_JAVA) --conf spark.jars.ivy="$(CURDIR)/$(IVY)" tests/interop/__init__.py
@@ -67,6 +68,11 @@ $(REST_JARS)/.fetched: tests/servers/rest/ivy.xml $(STAMP)
 
 $(HDFS_JARS)/.fetched: tests/servers/java/hdfs-ivy.xml $(STAMP)
 	$(FETCH) -ivy $< -retrieve '$(HDFS_JARS)/[artifact]-[revision].[ext]'
+	@touch $@
+
+$(HIVE_JARS)/.fetched: tests/servers/java/hive-ivy.xml $(STAMP)
+	$(FETCH) -ivy $< -retrieve '$(HIVE_JARS)/[artifact](-[classifier])-[revision].[ext]'
+	for archive in $(HIVE_JARS)/*.tar.gz; do tar -xzf $$archive -C $(HIVE_JARS) && rm $$archive; done
 	@touch $@
 
 $(NESSIE_JARS)/.fetched: tests/servers/nessie/ivy.xml $(STAMP)
@@ -83,7 +89,7 @@ build/servers/.installed: tests/servers/install.sh
 	tests/servers/install.sh build/servers $(PYTHON)
 	@touch $@
 
-interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
+interop: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(HIVE_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## tables shared with Iceberg Java, both ways
 	ICEBERG_OPS_REQUIRE_ORACLES=1 $(BIN)/python -m pytest tests/interop
 
 lint: $(STAMP)  ## style, formatting, import layers

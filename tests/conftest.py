@@ -26,7 +26,7 @@ from tests.two_processes import Shares, longest_first
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.servers.hive_metastore import HiveMetastore
+    from tests.servers.hive_metastore import HiveMetastore, LaterHiveMetastore
     from tests.servers.nessie.server import NessieServer
     from tests.servers.postgresql import PostgreSQL
     from tests.servers.rest.reference import ReferenceServer
@@ -126,6 +126,25 @@ def hive_on_postgresql(tmp_path_factory: pytest.TempPathFactory, postgresql_serv
     server = HiveMetastore(tmp_path_factory.mktemp("hive-on-postgresql"), postgresql_server)
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def later_hive(
+    tmp_path_factory: pytest.TempPathFactory, postgresql_server: PostgreSQL
+) -> Iterator[Callable[[str], LaterHiveMetastore]]:
+    """Version 3.1.3 or 4.0.1 -> that metastore, started for the first test that needs it."""
+    from tests.servers.hive_metastore import LaterHiveMetastore
+
+    running = dict[str, LaterHiveMetastore]()
+
+    def metastore(version: str) -> LaterHiveMetastore:
+        if version not in running:
+            running[version] = LaterHiveMetastore(tmp_path_factory.mktemp("later-hive"), postgresql_server, version)
+        return running[version]
+
+    yield metastore
+    for server in running.values():
+        server.close()
 
 
 @pytest.fixture(scope="session")

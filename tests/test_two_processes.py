@@ -10,7 +10,8 @@ from tests.two_processes import OF_SERVERS, SECONDS, SERVERS, Shares, longest_fi
 
 TESTS = Path(__file__).parent
 OF_A_SERVER = re.compile(
-    r"[( \"](glue_endpoint|hive_metastore|hive_on_postgresql|nessie_server|object_store|postgresql_server|rest_server)(: |\"\))"
+    r"[( \"](glue_endpoint|hive_metastore|hive_on_postgresql|later_hive|nessie_server|object_store|postgresql_server|rest_server)"
+    r"(: |\"\))"
 )
 """A parameter that is a fixture of ``tests/conftest.py`` and starts a server, or a call that asks for one by its name."""
 

@@ -19,7 +19,7 @@ from iceberg_ops.errors import (
     IcebergOpsError,
     TerminalError,
 )
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileIO, RefusedForNowError
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,8 @@ class FileCreation:
         error: type[IcebergOpsError]
         if isinstance(e, TerminalError | BadInputError):
             error = type(e)
+        elif isinstance(e, RefusedForNowError):
+            error = CatalogUnavailableError
         elif (code := _errno_of(e)) in _REFUSED | _REFUSED_FOR_NOW:
             error = TerminalError if code in _REFUSED else CatalogUnavailableError
         else:

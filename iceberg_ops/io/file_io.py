@@ -5,7 +5,7 @@ its store and never rewrites it. Files of a table are immutable once written, so
 exclusive, and the filesystem catalog builds its commit on that.
 
 Errors: ``FileNotFoundError`` and ``FileExistsError`` from the standard library; any temporary failure is a
-``CatalogUnavailableError``.
+``CatalogUnavailableError``, or, if the store has refused the call and done nothing, a ``RefusedForNowError``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import BinaryIO, Protocol, cast, runtime_checkable
+
+from iceberg_ops.errors import CatalogUnavailableError
+
+
+class RefusedForNowError(CatalogUnavailableError):
+    """The store has refused the call, so nothing was done; later it may do it."""
 
 
 @dataclass(frozen=True, slots=True)

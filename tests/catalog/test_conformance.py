@@ -76,7 +76,19 @@ def rest(server: ReferenceServer) -> Any:
     return catalog
 
 
-MORE = ("hive on postgresql with locks", "hive on postgresql without locks", "nessie on S3", "nessie by REST on S3")
+LATER_HIVE = {
+    "hive 3.1.3 with locks": ("3.1.3", True),
+    "hive 4.0.1 with locks": ("4.0.1", True),
+    "hive 4.0.1 without locks": ("4.0.1", False),
+}
+"""Name -> version, and whether commits take locks. Hive 3 does not compare what a commit expects: see ``test_later_hive.py``."""
+MORE = (
+    *LATER_HIVE,
+    "hive on postgresql with locks",
+    "hive on postgresql without locks",
+    "nessie on S3",
+    "nessie by REST on S3",
+)
 EVERY = "ICEBERG_OPS_TORTURE" in os.environ
 """Whether ``MORE`` are tried, which differ from others by where their server or they themselves keep what they have."""
 CATALOGS: dict[str, Callable[[Path], Any]] = {"memory": memory, "filesystem": file_system, "sql": sql}
@@ -174,6 +186,9 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
             return hive(request.getfixturevalue("hive_metastore"), tmp_path, locks=request.param == "hive with locks")
         case "hive on postgresql with locks" | "hive on postgresql without locks":
             return hive(request.getfixturevalue("hive_on_postgresql"), tmp_path, locks="without" not in request.param)
+    if request.param in LATER_HIVE:
+        version, locks = LATER_HIVE[request.param]
+        return hive(request.getfixturevalue("later_hive")(version), tmp_path, locks=locks)
     return CATALOGS[request.param](tmp_path)
 
 

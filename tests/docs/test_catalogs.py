@@ -63,6 +63,12 @@ def test_the_block_of_a_hive_catalog_works(tmp_path: Path, hive_metastore: HiveM
     _runs(tmp_path, _block("hive", "thrift://127.0.0.1:9083", hive_metastore.uri))
 
 
+def test_the_block_of_a_glue_catalog_works(tmp_path: Path, glue_endpoint: str) -> None:
+    here = {"glue.endpoint": glue_endpoint, "glue.access-key-id": "test", "glue.secret-access-key": "test-secret"}
+    lines = ["file:///data/warehouse", *(f"      {key}: {value}" for key, value in here.items())]
+    _runs(tmp_path, _block("glue", "s3://bucket/warehouse", "\n".join(lines)))
+
+
 @pytest.mark.oracle
 def test_the_first_steps_with_a_rest_catalog_are_as_shown(tmp_path: Path, rest_server: ReferenceServer) -> None:
     config = next(body for body in blocks(PAGE, "yaml") if "type: rest" in body)

@@ -1,4 +1,5 @@
-"""A Hive Metastore for tests: the 2.3.10 in PySpark's own jars, on a Derby database or on PostgreSQL, on loopback."""
+"""A Hive Metastore for tests, on loopback: the 2.3.10 in PySpark's own jars, on a Derby database or on PostgreSQL; or Hive's own
+3.1.3 or 4.0.1, on PostgreSQL, in the tables that Hive's script makes."""
 
 from __future__ import annotations
 
@@ -12,8 +13,12 @@ from tests.java_options import SHORT_LIVED
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.process import Server, free_port, listens, missing, start
 
-_SOURCE = Path(__file__).with_name("java") / "HiveMetastore.java"
-_DRIVERS = Path(__file__).parents[2] / "build" / "ivy" / "jars"
+_SOURCES = Path(__file__).with_name("java")
+_BUILD = Path(__file__).parents[2] / "build"
+_DRIVERS = _BUILD / "ivy" / "jars"
+_HIVE, _HADOOP = _BUILD / "jars" / "hive", _BUILD / "jars" / "hdfs"
+LATER = {"3.1.3": "3.1.0", "4.0.1": "4.0.0"}
+"""Version of Hive -> version of its tables."""
 _LOCK_TABLES = (
     "TXNS (TXN_ID bigint, TXN_STATE char(1), TXN_STARTED bigint, TXN_LAST_HEARTBEAT bigint, TXN_USER text, TXN_HOST text)",
     "TXN_COMPONENTS (TC_TXNID bigint, TC_DATABASE text, TC_TABLE text, TC_PARTITION text, TC_OPERATION_TYPE char(1))",
@@ -33,12 +38,8 @@ class HiveMetastore:
     without PostgreSQL's driver for Java."""
 
     def __init__(self, folder: Path, database: PostgreSQL | None = None) -> None:
-        self._folder = folder
         jars = Path(pyspark.__file__).parent / "jars"
-        self._classpath = f"{folder}/classes:{jars}/*"
-        compiler = ["javac", *(f"-J{option}" for option in SHORT_LIVED.split())]
-        subprocess.run([*compiler, "-cp", f"{jars}/*", "-d", f"{folder}/classes", str(_SOURCE)], check=True, capture_output=True)
-        self.port = free_port()
+        self._compile(folder, "HiveMetastore", f"{jars}/*")
         self.warehouse = f"file:{folder}/warehouse"
         self._settings = {
             **(self._on_derby() if database is None else self._on_postgresql(database)),
@@ -49,6 +50,12 @@ class HiveMetastore:
         }
         self._server: Server
         self.start("init" if database is None else "noinit")
+
+    def _compile(self, folder: Path, program: str, classpath: str) -> None:
+        self._folder, self._program, self._classpath = folder, program, f"{folder}/classes:{classpath}"
+        compiler = ["javac", *(f"-J{option}" for option in SHORT_LIVED.split()), "-cp", classpath, "-d", f"{folder}/classes"]
+        subprocess.run([*compiler, str(_SOURCES / f"{program}.java")], check=True, capture_output=True)
+        self.port = free_port()
 
     def _on_derby(self) -> dict[str, str]:
         return {
@@ -63,8 +70,7 @@ class HiveMetastore:
         uri = server.database()
         engine = create_engine(uri)
         with engine.begin() as connection:
-            for table in _LOCK_TABLES:
-                connection.exec_driver_sql(f"CREATE TABLE {table}")
+            connection.exec_driver_sql(self._tables())
         engine.dispose()
         return {
             "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://{uri.rpartition('@')[2]}",
@@ -72,6 +78,10 @@ class HiveMetastore:
             "javax.jdo.option.ConnectionUserName": "postgres",
             "javax.jdo.option.ConnectionPassword": "none",
         }
+
+    def _tables(self) -> str:
+        """What PostgreSQL runs before the first start."""
+        return "".join(f"CREATE TABLE {table};" for table in _LOCK_TABLES)
 
     @property
     def uri(self) -> str:
@@ -81,7 +91,7 @@ class HiveMetastore:
         """Start it again after a ``kill``: it keeps its port and what it knows. Raises ServerError."""
         settings = [f"{key}={value}" for key, value in self._settings.items()]
         options = ["-Xmx512m", f"-Dderby.stream.error.file={self._folder}/derby.log"]
-        command = ["java", *options, "-cp", self._classpath, "HiveMetastore", str(self.port), init, *settings]
+        command = ["java", *options, "-cp", self._classpath, self._program, str(self.port), init, *settings]
         log = self._folder / "log"
         self._server = start(
             "Hive Metastore", command, log=log, ready=lambda: listens(self.port), folder=self._folder, patience_s=120
@@ -93,3 +103,41 @@ class HiveMetastore:
 
     def close(self) -> None:
         self._server.stop()
+
+
+class LaterHiveMetastore(HiveMetastore):
+    """Version 3.1.3 or 4.0.1. Skips the test, or fails it where oracles are required, without the jars."""
+
+    def __init__(self, folder: Path, database: PostgreSQL, version: str) -> None:
+        self._home = _HIVE / f"apache-hive-metastore-{version}-bin"
+        self._schema = self._home / "scripts/metastore/upgrade/postgres" / f"hive-schema-{LATER[version]}.postgres.sql"
+        if not self._schema.exists() or not sorted(_HADOOP.glob("hadoop-client-minicluster-*.jar")):
+            missing(f"Hive's metastore {version}", "make jars")
+        self._jars = f"{self._home}/lib/*:{_HIVE}/*:{_HADOOP}/*"
+        self._compile(folder, "LaterHiveMetastore", self._jars)
+        self.warehouse = f"file:{folder}/warehouse"
+        self._settings = {
+            **self._on_postgresql(database),
+            "hive.metastore.warehouse.dir": self.warehouse,
+            "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
+            "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
+        }
+        self.start()
+
+    def _tables(self) -> str:
+        return self._schema.read_text()
+
+    def java_appends(self, times: int) -> subprocess.Popen[str]:
+        """A process of Iceberg Java that appends to table ns.t, with the client of this version of Hive."""
+        if not (iceberg := sorted(_DRIVERS.glob("*iceberg-spark-runtime-*.jar"))):
+            missing("Iceberg Java", "make jars")
+        spark = Path(pyspark.__file__).parent / "jars"
+        names = ("hive-common", "hive-shims-common", "hive-shims-0.23")  # Java's HiveCatalog needs the settings' class of Hive 2.
+        hive_conf = ":".join(str(jar) for name in names for jar in spark.glob(f"{name}-2*.jar"))
+        classpath = f"{iceberg[0]}:{self._jars}:{hive_conf}"
+        command = ["java", "-Xmx512m", "-cp", classpath, str(_SOURCES / "HiveAppends.java"), self.uri, str(times)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def close(self) -> None:
+        """It does not end when it is asked to."""
+        self._server.kill()

@@ -7,20 +7,29 @@ those of a catalog that reaches it.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import http.client
+import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from email.utils import formatdate
+from http import HTTPStatus
 from pathlib import Path
 
+from iceberg_ops.io.aws.keys import AwsKeys
+from iceberg_ops.io.aws.signature import signing_headers
 from tests.servers.process import LOOPBACK, SERVERS, free_port, listens, missing, program, started
 from tests.servers.proxy import FaultProxy, Reply, Request
 
 BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key"
+_VERSIONING = (
+    b'<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>'
+)
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The account of every Azurite; it is not a secret."""
@@ -63,7 +72,9 @@ def versitygw(folder: Path) -> Iterator[Store]:
     port, data = free_port(), folder / "data"
     (data / BUCKET).mkdir(parents=True)
     (folder / "meta").mkdir()
-    command: list[str | Path] = [program("versitygw"), "--port", f"{LOOPBACK}:{port}", "posix", "--sidecar", folder / "meta", data]
+    (folder / "versions").mkdir()
+    command: list[str | Path] = [program("versitygw"), "--port", f"{LOOPBACK}:{port}", "posix", "--sidecar", folder / "meta"]
+    command += ["--versioning-dir", folder / "versions", data]
     keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
     with started("versitygw", command, log=folder / "log", ready=lambda: listens(port), environment=keys):
         yield Store("versitygw", port, f"s3://{BUCKET}", s3_properties(port), folders=True)
@@ -82,6 +93,23 @@ def moto(folder: Path) -> Iterator[Store]:
     ):
         _ask(port, "PUT", f"/{BUCKET}", headers={"Authorization": _FOR_S3})
         yield Store("moto", port, f"s3://{BUCKET}", s3_properties(port))
+
+
+def versioned_bucket(store: Store) -> str:
+    """The location of a new bucket of moto or versitygw that keeps former versions."""
+    name = f"versioned-{secrets.token_hex(4)}"
+    made: list[tuple[str, bytes]] = [(f"/{name}", b""), (f"/{name}?versioning", _VERSIONING)]
+    for path, body in made:
+        status = _ask(store.port, "PUT", path, body, _signed_for_s3(store.port, path, body))
+        assert status == HTTPStatus.OK, f"{path}: {status}"
+    return f"s3://{name}"
+
+
+def _signed_for_s3(port: int, path: str, body: bytes) -> Mapping[str, str]:
+    keys, (bare, _, query) = AwsKeys(ACCESS_KEY, SECRET_KEY), path.partition("?")
+    headers = {"Host": f"{LOOPBACK}:{port}", "x-amz-content-sha256": hashlib.sha256(body).hexdigest()}
+    asked = {"keys": keys, "service": "s3", "region": "us-east-1", "at": datetime.now(UTC)}
+    return {**headers, **signing_headers("PUT", bare, query, headers, body, **asked)}  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -4,7 +4,8 @@ The client waits for a name node for ever, and blocks Ctrl-C. So each call runs 
 limit; its outcome is then unknown. The client is discarded with it, because its connection may be dead.
 
 If a name node refuses temporarily (safe mode, standby), or cannot be reached and a second call is safe, the call is repeated. After
-about twenty seconds it is a CatalogUnavailableError.
+about twenty seconds it is a CatalogUnavailableError; if the name node was in safe mode, it is a RefusedForNowError, and so is, at
+once, an exceeded quota. A standby's refusal proves nothing: the client may have asked the other name node before, in vain.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TypeVar
 from hdfs_native import Client
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, OptionError, TerminalError, UnsupportedError
+from iceberg_ops.io.file_io import RefusedForNowError
 from iceberg_ops.io.forks import HDFS
 from iceberg_ops.io.hadoop_settings import HadoopSettings
 
@@ -32,7 +34,8 @@ _TRIED_FOR_S = 20.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 2.0
 _REMOTE = re.compile(r'RPCError\("([^"]*)", "(.*)"\)', re.DOTALL)
 _LOGIN = ("kerberos-principal", "kerberos-keytab", "kerberos-cache")
-_FOR_NOW = frozenset({"SafeModeException", "StandbyException", "RetriableException", "ObserverRetryOnActiveException"})
+_NOT_DONE = frozenset({"SafeModeException", "RetriableException"})
+_FOR_NOW = _NOT_DONE | {"StandbyException", "ObserverRetryOnActiveException"}
 _NO_ACCESS = frozenset({"AccessControlException", "AuthorizationException"})
 _BELOW_A_FILE = "(is not a directory)"
 """How a refusal ends where a part of the path is a file: the name node gives it as one of missing rights."""
@@ -67,7 +70,8 @@ class Cluster:
         return self._asked(call, location, again=True)
 
     def do(self, call: Callable[[Client], T], location: str) -> T:
-        """For calls that must not be done twice: after a CatalogUnavailableError the call may have been done."""
+        """For calls that must not be done twice: after a CatalogUnavailableError, but for a RefusedForNowError, the call may have
+        been done."""
         return self._asked(call, location, again=False)
 
     def _asked(self, call: Callable[[Client], T], location: str, *, again: bool) -> T:
@@ -78,8 +82,8 @@ class Cluster:
             except Exception as e:  # noqa: BLE001 - the client has no errors of its own
                 error = error_of(e, location)
                 hopeless = not isinstance(error, CatalogUnavailableError) or not (again or _is_refusal_for_now(e))
-                if hopeless or time.monotonic() + wait > until:
-                    raise error from _system_error(e)
+                if hopeless or _is_of_quota(e) or time.monotonic() + wait > until:
+                    raise error from None
             time.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT_S)
 
@@ -160,12 +164,17 @@ def error_of(error: Exception, location: str) -> Exception:
         return IsADirectoryError(errno.EISDIR, "is a folder", location)
     if isinstance(error, NotImplementedError):
         return UnsupportedError(f"not supported: {location}, because the client of HDFS does not support it ({said})")
-    return CatalogUnavailableError(f"{location}: HDFS gives no answer, or refuses for now ({said})")
+    if _is_of_quota(error):
+        return RefusedForNowError(
+            f"{location}: HDFS refuses it, because a quota would be exceeded ({said}): raise the quota (hdfs dfsadmin -setQuota, "
+            "-setSpaceQuota), or expire snapshots and remove orphan files, then run the job again"
+        )
+    unavailable = RefusedForNowError if kind in _NOT_DONE else CatalogUnavailableError
+    return unavailable(f"{location}: HDFS gives no answer, or refuses for now ({said})")
 
 
-def _system_error(error: Exception) -> Exception | None:
-    """An exceeded quota is a refusal before anything is created."""
-    return OSError(errno.EDQUOT, "quota exceeded") if _remote(error)[0].endswith("QuotaExceededException") else None
+def _is_of_quota(error: Exception) -> bool:
+    return _remote(error)[0].endswith("QuotaExceededException")
 
 
 def _is_refusal_for_now(error: Exception) -> bool:

@@ -16,6 +16,7 @@ import logging
 from hdfs_native import FileStatus, FileWriter, WriteOptions
 
 from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.io.file_io import RefusedForNowError
 from iceberg_ops.io.forks import HDFS
 from iceberg_ops.io.hdfs.cluster import Cluster
 from iceberg_ops.io.temporary_names import temporary_name
@@ -57,8 +58,8 @@ class HdfsOutput(OutputInParts):
             self._buffer[:], self._sent = content, 0
             try:
                 return self._completed()
-            except CatalogUnavailableError:
-                if attempt + 1 == _TRIES:
+            except CatalogUnavailableError as e:
+                if attempt + 1 == _TRIES or isinstance(e, RefusedForNowError):
                     raise
             self._forget()
             self._cluster.ask(lambda client: client.get_file_info("/"), self._location)
@@ -81,7 +82,11 @@ class HdfsOutput(OutputInParts):
         if self._writer is None:
             temporary = self._temporary = f"{self._path.rpartition('/')[0]}/{temporary_name(self._path)}"
             options = WriteOptions(permission=self._rights)
-            self._writer = self._cluster.do(lambda client: client.create(temporary, options), self._location)
+            try:
+                self._writer = self._cluster.do(lambda client: client.create(temporary, options), self._location)
+            except RefusedForNowError:
+                self._temporary = None
+                raise
         writer = self._writer
         if data:
             self._cluster.do(lambda _: writer.write(data), self._location)
@@ -105,7 +110,8 @@ class Publication:
         self._written = written
 
     def make(self, *, overwrite: bool) -> None:
-        """Raises FileExistsError unless ``overwrite``; CatalogUnavailableError if it may have been done."""
+        """Raises FileExistsError unless ``overwrite``; RefusedForNowError if it was not done; CatalogUnavailableError if it may
+        have been done."""
         for attempt in range(_TRIES):
             try:
                 self._cluster.do(lambda client: client.rename(self._temporary, self._path, overwrite), self._location)
@@ -113,7 +119,7 @@ class Publication:
             except (CatalogUnavailableError, FileNotFoundError, FileExistsError) as e:
                 if self._is_done(overwrite=overwrite):
                     return
-                if isinstance(e, FileExistsError):
+                if isinstance(e, FileExistsError) or (attempt == 0 and isinstance(e, RefusedForNowError)):
                     raise
                 if attempt + 1 == _TRIES or (isinstance(e, FileNotFoundError) and not self._is_there()):
                     raise CatalogUnavailableError(f"{self._location}: it is not known whether it was written ({e})") from e

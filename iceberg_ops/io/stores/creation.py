@@ -57,7 +57,10 @@ class Creation:
             if owner == attempt or (not owner and self._holds(key, data, location)):
                 return
             raise FileExistsError(errno.EEXIST, "file exists", location)
-        raise CatalogUnavailableError(f"{location}: the store repeatedly says that it exists, and that it does not")
+        raise CatalogUnavailableError(
+            f"{location}: the store repeatedly says that it exists, and that it does not. In a bucket that keeps former versions, "
+            "some stores (versitygw) refuse the name of a deleted object: use a bucket without versions"
+        )
 
     def is_exclusive(self, key: str, location: str) -> bool:
         """Whether the store refuses to create an existing object. Creates one under a new name, and deletes it."""

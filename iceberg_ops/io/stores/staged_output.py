@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.store import ObjectStore
 
-from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.stores.answers import named_errors, said
 from iceberg_ops.io.stores.creation import ATTEMPT, Creation, attempt_of, new_attempt
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PART = 8 << 20
-"""Bytes of a part, and of what is kept in memory before there are parts: many files may be open. A store takes 10,000 parts."""
+"""Bytes of a part, and of what is kept in memory before there are parts: many files may be open."""
+MOST_PARTS = 10_000
+"""As many parts a store takes (S3, Google; Azure takes more). With the default that is a file of 78 GiB."""
 _PARTS_AT_ONCE = 4
 _ENDED = "already closed"
 """The client's word for an upload that it could not complete: it has aborted that one itself."""
@@ -64,6 +66,12 @@ class StagedOutput(OutputInParts):
     def _send(self) -> None:
         """Pass the buffered bytes to the client, which uploads them in the background."""
         OBJECT_STORES.check()
+        if self.tell() > MOST_PARTS * self._part:
+            raise UnsupportedError(
+                f"not supported: {self._location} with more than {MOST_PARTS * self._part} bytes, because a store takes "
+                f"{MOST_PARTS} parts of a file, and a part has {self._part} bytes: write smaller files "
+                "(write.target-file-size-bytes), or set s3.multipart.part-size-bytes to more"
+            )
         if self._upload is None:
             self._check_free()
         data, self._buffer = self._buffer, bytearray()
