@@ -27,13 +27,19 @@ class Item:
 
 
 def test_shares_come_by_what_they_take_and_stay_whole() -> None:
-    java = [Item("tests/interop/test_a.py::test_it", "java"), Item("tests/io/test_hdfs.py::test_it", "slow")]
+    served = [Item("tests/interop/test_hive.py::test_it", "java"), Item("tests/io/test_hdfs.py::test_it", "slow")]
+    java = [Item("tests/interop/test_a.py::test_it", "java"), Item("tests/interop/test_b.py::test_it", "java")]
     plain, slow, spark = Item("tests/a.py::test_it"), Item("tests/b.py::test_it", "slow"), Item("tests/c.py::test_it", "spark")
     last = Item("tests/a.py::test_again")
-    items: Any = [plain, java[0], slow, spark, java[1], last]
+    items: Any = [plain, java[0], served[0], slow, spark, java[1], last, served[1]]
     longest_first(items)
-    assert items == [*java, slow, spark, plain, last]
-    assert share("tests/interop/test_a.py") == share("tests/io/test_hdfs.py") != share("tests/a.py")
+    assert items == [*served, *java, slow, spark, plain, last]
+    assert (
+        share("tests/interop/test_hive.py")
+        == share("tests/io/test_hdfs.py")
+        != share("tests/interop/test_a.py")
+        != share("tests/a.py")
+    )
 
 
 def test_files_that_ask_for_a_server_of_the_session_are_in_one_share() -> None:

@@ -10,11 +10,19 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 SERVERS = "servers"
-"""The share of files that ask Iceberg Java, or a server of ``tests.servers`` by a fixture of the session: each is started once for
-them, and a JVM with a metastore, Nessie or HDFS takes five seconds of CPU time or more."""
+"""The share of files that ask for a server of ``tests.servers`` by a fixture of the session: each is started once for them, and a
+JVM with a metastore, Nessie or HDFS takes five seconds of CPU time or more."""
+JAVA = "java"
+"""The share of the other files that ask Iceberg Java in Spark. Together with those above they would be half of the suite: that a
+few of those start it once more takes less."""
 OF_SERVERS = (
     "tests/catalog/",
-    "tests/interop/",
+    "tests/interop/test_glue.py",
+    "tests/interop/test_hadoop_catalog.py",
+    "tests/interop/test_hive.py",
+    "tests/interop/test_nessie.py",
+    "tests/interop/test_postgresql.py",
+    "tests/interop/test_rest_with_java.py",
     "tests/io/",
     "tests/actions/test_requests_counted.py",
     "tests/cli/test_object_stores.py",
@@ -23,7 +31,9 @@ OF_SERVERS = (
     "tests/docs/test_stores_page.py",
     "tests/torture/test_far_store.py",
 )
-"""Their files and folders."""
+"""Files and folders of ``SERVERS``."""
+OF_JAVA = "tests/interop/"
+"""The folder of ``JAVA``."""
 SECONDS = {
     "interop/test_row_operations_like_java": 90,
     "spark/test_cluster": 65,
@@ -76,7 +86,11 @@ SECONDS = {
     "demo/test_oracles": 20,
     "airflow/test_dags_to_copy": 20,
     "interop/test_nessie": 20,
-    "catalog/nessie/test_kept_files": 15,
+    "interop/test_hadoop_catalog": 30,
+    "interop/test_hive": 20,
+    "docs/test_catalogs": 30,
+    "catalog/glue/test_doubts": 15,
+    "catalog/nessie/test_kept_files": 20,
     "interop/test_matrix": 15,
     "interop/test_maintenance_promises": 15,
     "spark/test_files_live_twice": 15,
@@ -104,7 +118,9 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 def share(file: str) -> str:
     """What is given to one process as a whole."""
-    return SERVERS if file.startswith(OF_SERVERS) else file
+    if file.startswith(OF_SERVERS):
+        return SERVERS
+    return JAVA if file.startswith(OF_JAVA) else file
 
 
 class Shares(LoadFileScheduling):

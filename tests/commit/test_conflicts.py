@@ -3,6 +3,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.protocol.history import History
 from iceberg_ops.commit.validation import checks as validation
 from iceberg_ops.commit.validation import imported_again, schema_conflicts
-from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
+from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.manifests.manifest_avro import ManifestEncoder
 from iceberg_ops.spec import summary_keys
@@ -30,6 +31,7 @@ from iceberg_ops.spec.updates import AddSnapshot
 from iceberg_ops.table.manifests import manifests_of, read_entries, write_manifest_list
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
+from tests.commit.refusing import Case, is_missed, refusing
 from tests.commit.scenarios import (
     A2,
     ADDED_AGAIN,
@@ -480,18 +482,14 @@ def test_every_validation_that_can_meet_another_commit_is_among_the_conflicts() 
 SWITCHED_OFF = [*((module, name) for name, module in VALIDATIONS.items() if name not in TESTED_ELSEWHERE), *OTHERS]
 
 
+@cache
+def refused_by() -> dict[str, list[Case]]:
+    return refusing(CASES, SWITCHED_OFF)
+
+
 @pytest.mark.parametrize("owner_and_name", SWITCHED_OFF, ids=lambda x: x[1])
 def test_switching_a_validation_off_is_noticed(owner_and_name: tuple[object, str], monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name = owner_and_name
-    concerned = [(s, v) for s, v in CASES if s.refused is not None]
+    concerned = refused_by()[name]
     monkeypatch.setattr(owner, name, lambda *a, **k: None)
     assert any(is_missed(*case) for case in concerned), f"nothing fails without {name}"
-
-
-def is_missed(scenario: Scenario, version: int) -> bool:
-    """Whether a conflict is not refused as it should be."""
-    try:
-        run(scenario, version)
-    except IcebergOpsError as e:
-        return not str(e).startswith(scenario.refused or "")
-    return True

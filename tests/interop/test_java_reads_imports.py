@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
 from iceberg_ops.spec.schema import Schema
@@ -74,12 +75,16 @@ def forms() -> list[tuple[IcebergType, pa.Array]]:
 
 def is_taken(lake: Lake, folder: Path, type_: IcebergType, column: pa.Array, written: dict[str, Any]) -> bool:
     """Whether an import takes a file with that column: what it refuses here is what Iceberg Java misreads."""
-    own = replace(lake, name=f"{lake.name}_{folder.name}")
-    own.create(Schema.of(NestedField(1, "c", type_)))
     folder.mkdir()
-    pq.write_table(pa.table({"c": column}), folder / "a.parquet", **written)
+    # In a catalog of its own: an import looks at all tables of a catalog.
+    catalog = SqlCatalog("own", f"sqlite:///{folder}/catalog.db", lake.catalog.io, warehouse=f"{folder}/warehouse")
+    catalog.create_namespace(("ns",))
+    own = replace(lake, catalog=catalog)
+    own.create(Schema.of(NestedField(1, "c", type_)))
+    (folder / "files").mkdir()
+    pq.write_table(pa.table({"c": column}), folder / "files" / "a.parquet", **written)
     try:
-        own.maintain("add_files", source_path=folder)
+        own.maintain("add_files", source_path=folder / "files")
     except SchemaError as e:
         assert "Iceberg Java, and Spark with it" in str(e)  # noqa: PT017
         return False

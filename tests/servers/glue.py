@@ -28,6 +28,7 @@ def checked_glue(moto_port: int) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # as in ``tests.servers.proxy``
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -199,6 +199,7 @@ class _Listener(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or a body waits for 40 ms, until the client has acknowledged the headers
     upstream: tuple[str, int]
     shared: _State
 

@@ -1,4 +1,5 @@
-"""A program that runs one job on Spark, for a test that stops it: ``python -m tests.spark.interrupted_program JOB_SPEC``.
+"""A program that runs jobs on Spark in one JVM, one after the other, for tests that stop them: ``python -m
+tests.spark.interrupted_program``. It reads a job spec's path per line, says how each job ended, and ends as the last one did.
 
 The JVM is a child of the program, as in a notebook; it does not get the signals of the program.
 """
@@ -10,4 +11,8 @@ import sys
 from spark_jobs.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(["--job-spec", sys.argv[1]]))
+    code = 0
+    while path := sys.stdin.readline().strip():
+        code = main(["--job-spec", path])
+        print(f"ended with {code}", flush=True)
+    sys.exit(code)
