@@ -363,3 +363,16 @@ def test_a_file_with_a_name_like_a_pattern_is_read(place: RowsPlace, job: str) -
     write(place.folder / "part[1].parquet", 30)
     place.run(job, source=Source(format="parquet", paths=[f"{place.folder}/part[1].parquet"]), **JOBS[job])
     assert {"id": 30} in place.rows()
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("beside", [(), (7,)], ids=["alone", "beside rows"])
+def test_a_file_without_rows_holds_no_null_for_a_required_column(tmp_path: Path, job: str, beside: tuple[int, ...]) -> None:
+    place = RowsPlace.at(tmp_path)
+    place.create(Schema.of(NestedField(1, "id", LONG, True)))
+    folder = tmp_path / "day"
+    write(folder / "0.parquet")
+    if beside:
+        write(folder / "1.parquet", *beside)
+    run(place, job, folder)
+    assert [row["id"] for row in place.rows()] == list(beside)

@@ -195,5 +195,6 @@ def _requires_a_value(f: NestedField) -> bool:
 
 
 def _counts_no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
-    found: Sequence[pq.Statistics | None] = [footer.row_group(g).column(leaf).statistics for g in range(footer.num_row_groups)]
+    groups = [group for g in range(footer.num_row_groups) if (group := footer.row_group(g)).num_rows]
+    found: Sequence[pq.Statistics | None] = [group.column(leaf).statistics for group in groups]
     return all(s is not None and s.has_null_count and s.null_count == 0 for s in found)
