@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from tests.torture import evolution, naming
+from tests.torture import evolution, moving, naming
 from tests.torture.drawing import ALL_NAMES
 from tests.torture.faults import BOUNDARIES, EXCEPTIONS, KILLED, LOST_ANSWER
 from tests.torture.sights import SIGHTS
@@ -14,7 +14,13 @@ from tests.torture.writers import KINDS
 
 Counts = Mapping[str, Mapping[str, int]]
 MOVES_NO_BRANCH = frozenset(
-    {"orphans", "expire", "expire as called", "statistics", *evolution.KINDS, *naming.KINDS},
+    {
+        *("orphans", "expire", "expire as called", "statistics", "foreign stage", "foreign expiry"),
+        *evolution.KINDS,
+        *naming.KINDS,
+        *moving.KINDS,
+        *moving.CODECS,
+    },
 )
 WANTED: dict[str, frozenset[str]] = {
     "worlds": ALL_NAMES,

@@ -7,12 +7,13 @@ oddities is drawn somewhere.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 SPELLINGS = ("plain", "//", "/./", "/../", "file:", "file:///", "file://localhost", "link")
 """How a table's files, or its warehouse, are spelled. ``link``: through a symbolic link."""
-THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
+THEMES: dict[str, tuple[dict[str, Any], Mapping[str, float]]] = {
     "all": ({}, {}),
     "another engine's spec": (
         {"evolves": True, "foreign": True, "layout": "region"},
@@ -32,11 +33,44 @@ THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "old keys": ({"short_ledger": True, "keyless": False}, {"roll back": 4, "expire": 3, "append": 3}),
     "started again": ({"zombies": True, "keyless": False}, {"append job": 3, "update job": 2, "delete job": 2, "orphans": 3}),
     "no answer": ({"raises": True, "keyless": True}, {"stage and publish": 4, "append": 4}),
+    "another engine's habits": (
+        {"foreign": True, "layout": "none", "columns_come_back": False, "raises": False},
+        {"foreign delete": 3, "foreign upsert": 3, "foreign compact": 1, "update": 4, "delete": 2, "merge": 1, "append": 2},
+    ),
+    "another engine's snapshots": (
+        {"foreign": True, "more_foreign": True},
+        {
+            **{"foreign stage": 6, "publish": 5, "foreign pick": 3, "pick": 2, "foreign compact": 1, "foreign expiry": 0.7},
+            **{
+                "foreign delete": 1,
+                "update": 1,
+                "delete": 1,
+                "append": 2,
+                "expire": 0.5,
+                "roll back": 1,
+                "branch or tag": 1,
+                "compact": 1,
+            },
+        },
+    ),
+    "imports again": (
+        {"imports": True, "tables": 1, "rolled": True},
+        {"import": 5, "roll back": 4, "expire": 4, "append": 1, "compact": 1},
+    ),
+    "moves": (
+        {"moves": True, "catalog": "pointer"},
+        {
+            **{"move": 3, "data path": 2, "orphans": 4, "expire": 2, "append job": 2, "update job": 1},
+            **{"compact": 2, "append": 2, "pick": 1},
+        },
+    ),
 }
 """Name -> (its requirement, its kinds of writers with their weights; none: all). Many faults need certain kinds of writers at the
 same time; with few kinds they meet more often."""
 ALL_KINDS = 0.6
-"""Share of worlds with all kinds of writers."""
+"""Share of worlds with all kinds of writers, of those without one of ``LATER_THEMES``."""
+LATER_THEMES = {"another engine's habits": 0.05, "another engine's snapshots": 0.05, "imports again": 0.03, "moves": 0.03}
+"""Themes with their shares, drawn with their own random numbers, so that other worlds keep their seeds."""
 LAYOUTS = ("region", "none", "bucket", "kind", "truncate", "region and bucket")
 
 
@@ -81,6 +115,12 @@ class Shape:
     """Another engine replaces tables (CREATE OR REPLACE TABLE)."""
     lodger: bool = field(default=False, repr=False)
     """Of two tables the second writes its data below the location of the first."""
+    more_foreign: bool = field(default=False, repr=False)
+    """The other engine also stages snapshots and picks them, compacts, and expires snapshots."""
+    moves: bool = field(default=False, repr=False)
+    """The table's location and data path change."""
+    codecs: bool = field(default=False, repr=False)
+    """Metadata files are compressed, and no longer."""
 
     @property
     def names(self) -> list[str]:
@@ -91,6 +131,11 @@ class Shape:
         found += [f"warehouse {alias}" for alias in self.aliases]
         found += ["two tables"] if self.tables > 1 else []
         return found + [name.replace("_", " ") for name in (*_ODDITIES, *_DRAWN_LAST) if getattr(self, name)]
+
+    @property
+    def habits(self) -> tuple[float, float]:
+        """How often the other engine adds files to a copy of an older manifest, and calls what it does an append."""
+        return (0.6, 0.6) if self.theme == "another engine's habits" else (0.3, 0.2)
 
     @property
     def unanswered(self) -> float:
@@ -116,7 +161,7 @@ _ODDITIES: dict[str, float] = {
     "raises": 0.5,
 }
 
-_DRAWN_LAST = {"uuids_differ": 0.15, "replaced": 0.05, "lodger": 0.4}
+_DRAWN_LAST = {"uuids_differ": 0.15, "replaced": 0.05, "lodger": 0.4, "more_foreign": 0.12, "moves": 0.08, "codecs": 0.08}
 
 
 def draw(rng: random.Random) -> Shape:
@@ -134,14 +179,20 @@ def draw(rng: random.Random) -> Shape:
         tables=2 if catalog == "pointer" and rng.random() < 0.25 else 1,
         **more,
     )
-    theme = "all" if rng.random() < ALL_KINDS else rng.choice(list(THEMES)[1:])
+    theme = "all" if rng.random() < ALL_KINDS else rng.choice([name for name in list(THEMES)[1:] if name not in LATER_THEMES])
+    later = random.Random(f"later themes {rng.getstate()[1][0]}")
+    if later.random() < sum(LATER_THEMES.values()):
+        theme = later.choices(list(LATER_THEMES), list(LATER_THEMES.values()))[0]
     taken = {"spelled": "plain", "aliases": ()} if "store" in THEMES[theme][0] else {}
     found = replace(shape, theme=theme, **THEMES[theme][0], **taken)
     # Drawn from the rest, so that the seeds of other worlds stay theirs.
     last = {name: random.Random(f"{name} {rng.getstate()[1][0]}") for name in _DRAWN_LAST}
     last["uuids_differ"] = random.Random(repr(found))
     drawn: dict[str, Any] = {name: last[name].random() < share for name, share in _DRAWN_LAST.items()}
-    drawn["lodger"] &= found.tables > 1
+    drawn["lodger"] &= found.tables > 1 and theme not in LATER_THEMES
+    drawn["more_foreign"] |= found.more_foreign
+    drawn["foreign"] = found.foreign or drawn["more_foreign"]
+    drawn["moves"] = found.catalog == "pointer" and (found.moves or drawn["moves"]) and not drawn["lodger"]
     return replace(found, **drawn, theme="names" if drawn["lodger"] else theme)
 
 

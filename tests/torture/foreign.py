@@ -9,6 +9,7 @@ adds its files to a copy of an older manifest, which keeps that manifest's snaps
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -40,15 +41,17 @@ from tests.torture.watched import MAIN
 from tests.torture.world import World
 
 MOST_SWAPS = 6
+COUNTS = tuple(f"{status}_{what}_count" for status in ("added", "existing", "deleted") for what in ("files", "rows"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Additions:
-    """How the other engine enters the files that it adds (``in_copies``: of older manifests), and the name of the operation (None:
-    the spec's)."""
+    """How the other engine enters the files that it adds (``in_copies``: of older manifests), the name of the operation (None: the
+    spec's), and whether the manifest list of a v1 table has no counts."""
 
     in_copies: bool = False
     operation: str | None = None
+    without_counts: bool = False
 
 
 AS_THE_SPEC_SAYS = Additions()
@@ -56,8 +59,9 @@ AS_THE_SPEC_SAYS = Additions()
 
 def some_additions(world: World, w: Writer) -> Additions:
     """Uses its own random numbers, so that the schedules of existing seeds do not change."""
-    dice = random.Random(f"{w.label} {world.tick} {world.made}")
-    return Additions(in_copies=dice.random() < 0.3, operation="append" if dice.random() < 0.2 else None)
+    dice, (in_copies, appends) = random.Random(f"{w.label} {world.tick} {world.made}"), world.shape.habits
+    copies, operation = dice.random() < in_copies, "append" if dice.random() < appends else None
+    return Additions(in_copies=copies, operation=operation, without_counts=world.shape.more_foreign and dice.random() < 0.5)
 
 
 def begun_with(world: World, w: Writer) -> Table:
@@ -70,8 +74,15 @@ def begun_with(world: World, w: Writer) -> Table:
     return world.foreign[uuid]
 
 
+def some_branch(world: World, w: Writer) -> str:
+    """Main, or now and then another branch that is there."""
+    dice, table = random.Random(f"branch {w.label} {world.tick} {world.made}"), world.table(w)
+    others = [name for name in ("audit",) if world.shape.more_foreign and table is not None and name in table.models]
+    return dice.choice(others) if others and dice.random() < 0.5 else MAIN
+
+
 def foreign_append(world: World, w: Writer) -> None:
-    w.branch = MAIN
+    w.branch = some_branch(world, w)
     old = begun_with(world, w)
     rows = some_rows(world, old)
     w.effect = lambda model: (*model, *rows)
@@ -79,13 +90,13 @@ def foreign_append(world: World, w: Writer) -> None:
 
 
 def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = (), additions: Additions | None = None) -> None:
-    w.branch = MAIN
+    w.branch = some_branch(world, w)
     old = begun_with(world, w)
     if old.metadata.format_version < 2:
         return
     watched = world.of(old)
     rows = some_rows(world, old, 2)
-    known = watched.rows(MAIN)
+    known = watched.rows(w.branch)
     kind = old.schema.find(KIND)
     for i, there in enumerate(world.random.sample(known, min(len(known), 2))):
         rows[i] = Row(there.region, there.id, 1000 * (1 + world.made) + i, held(kind, there.text))
@@ -107,6 +118,8 @@ def _swap(w: Writer, old: Table, additions: Additions, data: Sequence[DataFile],
         now = w.catalog.load_table(old.identifier[1:])
         known = now.metadata.specs_by_id.keys() | {None}
         uuids = {table.metadata.table_uuid.lower() for table in (old, now)} - {""}
+        if w.branch not in (MAIN, *now.metadata.refs):
+            return
         if len(uuids) > 1 or old.metadata.default_spec_id not in known or not is_read_by(old.schema, now.schema):
             return
         try:
@@ -134,27 +147,45 @@ def swap_once(
     additions: Additions = AS_THE_SPEC_SAYS,
 ) -> None:
     """Commit a snapshot of the table, or the first one of its ``replacement`` (the new metadata, and the updates to it)."""
-    metadata, io = now.metadata if replacement is None else replacement[0], now.io
+    metadata = now.metadata if replacement is None else replacement[0]
     w.committing_since = w.committing_since or w.started
     snapshot_id = new_id()
-    found = manifests_of(now, metadata.current_snapshot)
+    table = now if replacement is None else dataclasses.replace(now, metadata=metadata)
+    found = with_files(table, snapshot_id, manifests_of(now, head_of(metadata, w.branch)), data, deletes, additions)
+    summary = {"operation": additions.operation or ("overwrite" if deletes else "append"), "engine-name": "other"}
+    swap_in(w, now, snapshot_id, found, summary, attempt, replacement, without_counts=additions.without_counts)
+
+
+def with_files(
+    table: Table,
+    snapshot_id: int,
+    manifests: Sequence[ManifestFile],
+    data: Sequence[DataFile],
+    deletes: Sequence[DataFile],
+    additions: Additions,
+) -> list[ManifestFile]:
+    """The manifests, and those that add the files."""
+    found = list(manifests)
     for content, files in ((ManifestContent.DATA, data), (ManifestContent.DELETES, deletes)):
         if files:
             older = older_manifest(found, content, files[0].spec_id) if additions.in_copies else None
             mine = snapshot_id if older is None else older.added_snapshot_id
-            writer = ManifestWriter(metadata, io, spec_id=files[0].spec_id, content=content, snapshot_id=mine)
-            for entry in () if older is None else entries_of(now, older, live_only=True):
+            writer = ManifestWriter(table.metadata, table.io, spec_id=files[0].spec_id, content=content, snapshot_id=mine)
+            for entry in () if older is None else entries_of(table, older, live_only=True):
                 writer.existing(entry)
             for f in files:
                 writer.add(f)
             found = [*writer.close(), *(m for m in found if m is not older)]
-    operation = additions.operation or ("overwrite" if deletes else "append")
-    swap_in(w, now, snapshot_id, found, {"operation": operation, "engine-name": "other"}, attempt, replacement)
+    return found
 
 
 def older_manifest(manifests: Sequence[ManifestFile], content: ManifestContent, spec_id: int) -> ManifestFile | None:
     """One to which files of the spec may be added."""
     return next((m for m in manifests if (m.content, m.partition_spec_id) == (content, spec_id)), None)
+
+
+def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    return metadata.current_snapshot if branch == MAIN else metadata.branch_head(branch)
 
 
 def new_id() -> int:
@@ -169,10 +200,17 @@ def swap_in(
     summary: Mapping[str, str],
     attempt: int,
     replacement: tuple[TableMetadata, Sequence[TableUpdate]] | None = None,
+    *,
+    staged: bool = False,
+    without_counts: bool = False,
+    more: Sequence[TableUpdate] = (),
 ) -> None:
-    """Commit a snapshot of these manifests on main."""
+    """Commit a snapshot of these manifests on the writer's branch, or beside it (``staged``); a v1 list may be
+    ``without_counts``. ``more``: updates that come first."""
+    if without_counts and now.metadata.format_version == 1:
+        manifests = [dataclasses.replace(m, **dict.fromkeys(COUNTS)) for m in manifests]
     metadata, io = now.metadata if replacement is None else replacement[0], now.io
-    parent = metadata.current_snapshot
+    parent = head_of(metadata, w.branch)
     head = None if parent is None else parent.snapshot_id
     number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
     written = write_manifest_list(
@@ -190,9 +228,12 @@ def swap_in(
         first_row_id=first_row_id,
         added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
     )
-    updates = (AddSnapshot(snapshot), SetSnapshotRef(MAIN, SnapshotRef(snapshot_id=snapshot_id)))
+    ref = None if w.branch == MAIN else metadata.ref(w.branch)
+    ref = SnapshotRef(snapshot_id=snapshot_id) if ref is None else dataclasses.replace(ref, snapshot_id=snapshot_id)
+    moved = () if staged else (SetSnapshotRef(w.branch, ref),)
+    updates = (*more, AddSnapshot(snapshot), *moved)
     if replacement is None:
-        w.catalog.commit_table(now, (*same_uuid(now), AssertRefSnapshotId(MAIN, head)), updates)
+        w.catalog.commit_table(now, (*same_uuid(now), AssertRefSnapshotId(w.branch, head)), updates)
     else:
         w.catalog.commit_table(now, as_loaded(now), (*replacement[1], *updates))
 

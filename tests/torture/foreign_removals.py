@@ -9,7 +9,7 @@ deleted in the list only, as iceberg-rust does."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import ManifestWriter, entries_of, manifests_of
 from iceberg_ops.table.table import Table
 from tests.torture.acts import Act
-from tests.torture.foreign import MOST_SWAPS, new_id, swap_in
+from tests.torture.foreign import MOST_SWAPS, new_id, some_branch, swap_in
 from tests.torture.making import new_data
 from tests.torture.rows import minus
 from tests.torture.statements import Found, Pick, find
@@ -32,7 +32,6 @@ from tests.torture.world import World
 
 UNDER_THE_ADDER, LEFT_OUT, AS_THE_SPEC_SAYS, IN_A_COPY = "under the adder", "left out", "as the spec says", "in a copy"
 REMOVED_FILES = (UNDER_THE_ADDER, LEFT_OUT, AS_THE_SPEC_SAYS)
-IN_COPIES = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,19 +46,19 @@ class Habits:
 
 def foreign_delete(world: World, w: Writer, *, habits: Habits | None = None, pick: Pick | None = None) -> None:
     """Delete rows of one file, chosen by ``pick``, by copying the others."""
-    w.branch = MAIN
+    w.branch = some_branch(world, w)
     told = habits or Habits(
         removed=world.random.choice(REMOVED_FILES),
         operation=world.random.choice(["overwrite", "delete"]),
         counts=world.random.choice([None, lambda _: 1, lambda every: every]),
     )
-    if habits is None and random.Random(f"{w.label} {world.tick} {world.made}").random() < IN_COPIES:
+    if habits is None and random.Random(f"{w.label} {world.tick} {world.made}").random() < world.shape.habits[0]:
         told = replace(told, removed=IN_A_COPY)  # Own random numbers, so that the schedules of existing seeds do not change.
 
     def work() -> None:
         for attempt in range(MOST_SWAPS):
             found = find(world, w, pick or partial(one_without_deletes, world))
-            if found is None:
+            if found is None or w.branch not in (MAIN, *found.table.metadata.refs):
                 return
             w.effect = partial(minus, gone=found.rows)
             try:
@@ -85,10 +84,10 @@ def _swap(world: World, w: Writer, found: Found, told: Habits, attempt: int) -> 
     snapshot_id = new_id()
     added = new_data(world, table, found.kept) if found.kept else ()
     beside = [f for f in added if f.spec_id == gone.spec_id] if told.removed == IN_A_COPY else []
-    manifests = _without(table, found.head, snapshot_id, gone.file_path, told.removed, beside)
+    manifests = without_files(table, manifests_of(table, found.head), snapshot_id, {gone.file_path}, told.removed, beside)
     if told.removed == IN_A_COPY:
         world.miscounted |= {m.manifest_path for m in manifests} - {m.manifest_path for m in manifests_of(table, found.head)}
-    manifests = [*_written(table, snapshot_id, [f for f in added if f not in beside]), *manifests]
+    manifests = [*written(table, snapshot_id, [f for f in added if f not in beside]), *manifests]
     summary = {"operation": told.operation, "engine-name": "other"}
     if told.counts is not None:
         every = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in _of_data(table, found.head))
@@ -96,7 +95,8 @@ def _swap(world: World, w: Writer, found: Found, told: Habits, attempt: int) -> 
     swap_in(w, table, snapshot_id, manifests, summary, attempt)
 
 
-def _written(table: Table, snapshot_id: int, added: Sequence[DataFile]) -> list[ManifestFile]:
+def written(table: Table, snapshot_id: int, added: Sequence[DataFile]) -> list[ManifestFile]:
+    """A manifest of each spec's added files."""
     found: list[ManifestFile] = []
     for spec_id in sorted({f.spec_id for f in added}):
         writer = _writer(table, snapshot_id, spec_id)
@@ -107,15 +107,21 @@ def _written(table: Table, snapshot_id: int, added: Sequence[DataFile]) -> list[
     return found
 
 
-def _without(
-    table: Table, head: Snapshot, snapshot_id: int, path: str, removed: str, beside: Sequence[DataFile] = ()
+def without_files(
+    table: Table,
+    manifests: Sequence[ManifestFile],
+    snapshot_id: int,
+    paths: Collection[str],
+    removed: str,
+    beside: Sequence[DataFile] = (),
 ) -> list[ManifestFile]:
-    """The manifests of ``head``; those with the file are rewritten, with its entry in the engine's form. Added files that the
-    engine enters ``beside`` are in the copy too."""
+    """The manifests; those with one of the files are rewritten, with its entry in the engine's form. Added files that the engine
+    enters ``beside`` are in the copy too."""
     found: list[ManifestFile] = []
-    for manifest in manifests_of(table, head):
+    for manifest in manifests:
         entries = entries_of(table, manifest, live_only=True) if manifest.content is ManifestContent.DATA else []
-        if all(e.data_file.file_path != path for e in entries):
+        gone = sum(e.data_file.file_path in paths for e in entries)
+        if not gone:
             found.append(manifest)
             continue
         older = manifest.added_snapshot_id or snapshot_id
@@ -124,7 +130,7 @@ def _without(
             if not entry.is_live:  # it copies what earlier snapshots removed
                 writer.copy(entry)
         for entry in entries:
-            if entry.data_file.file_path != path:
+            if entry.data_file.file_path not in paths:
                 writer.existing(entry)
             elif removed == UNDER_THE_ADDER:
                 writer.copy(replace(entry, status=EntryStatus.DELETED))
@@ -133,7 +139,6 @@ def _without(
         for f in beside:
             writer.add(f)
         beside = ()
-        gone = sum(e.data_file.file_path == path for e in entries)
         found += [replace(m, deleted_files_count=gone) if removed == IN_A_COPY else m for m in writer.close()]
     return found
 

@@ -9,10 +9,12 @@ from iceberg_ops.scan.tasks import FileScanTask
 from tests.torture.drawing import Shape
 from tests.torture.foreign import Additions, foreign_upsert
 from tests.torture.foreign_removals import AS_THE_SPEC_SAYS, IN_A_COPY, LEFT_OUT, UNDER_THE_ADDER, Habits, foreign_delete
+from tests.torture.foreign_snapshots import foreign_stage, publish
 from tests.torture.playing import check_all
 from tests.torture.scenes import a_world, do
 from tests.torture.statements import change
 from tests.torture.world import World
+from tests.torture.writers import append
 
 
 def _meets_a_foreign_delete(world: World, habits: Habits, *, update: bool) -> None:
@@ -73,6 +75,24 @@ def an_update_meets_deletes_in_an_append() -> None:
     _an_update_meets_a_foreign_upsert(Additions(operation="append"))
 
 
+def _staged_by_another(*, in_copies: bool, published: int) -> None:
+    """What another engine stages is published, after something else came to main."""
+    with a_world(Shape(version=2, layout="none", foreign=True, more_foreign=True), "append") as world:
+        do(world, "foreign stage", partial(foreign_stage, appended=Additions(in_copies=in_copies)))
+        for _ in range(published):
+            do(world, "append", append)
+            do(world, "publish", publish)
+        check_all(world)
+
+
+def a_pick_of_files_in_a_copy_of_an_older_manifest() -> None:
+    _staged_by_another(in_copies=True, published=1)
+
+
+def another_engines_snapshot_is_published_once() -> None:
+    _staged_by_another(in_copies=False, published=2)
+
+
 SCENES: dict[str, Callable[[], None]] = {
     scene.__name__: scene
     for scene in (
@@ -82,5 +102,7 @@ SCENES: dict[str, Callable[[], None]] = {
         a_delete_meets_a_delete_that_adds_a_file,
         an_update_meets_deletes_in_a_copy_of_an_older_manifest,
         an_update_meets_deletes_in_an_append,
+        a_pick_of_files_in_a_copy_of_an_older_manifest,
+        another_engines_snapshot_is_published_once,
     )
 }

@@ -29,7 +29,7 @@ def import_files(
         folder = f"{table.location if inside else world.storage.warehouse}/{world.name('import')}"
         rows = make_folder(world, table, folder)
         world.imported.append((folder, rows))
-    checks = world.random.random() < 0.5 if checks is None else checks
+    checks = world.random.random() < (0.1 if world.shape.theme == "imports again" else 0.5) if checks is None else checks
 
     def effect(model: Model) -> Model:
         """The files that existed when the folder was listed: an orphan removal may have deleted old files before."""

@@ -5,6 +5,7 @@ See ``killed_operations`` for the form of a work; this file holds those that use
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.predicates import lt
-from tests.actions.lake import Lake, numbered
+from tests.actions.lake import Lake, Row, numbered
 from tests.torture.killed_operations import (
     FOUR_DAYS_NS,
     RUN_KEY,
@@ -77,15 +78,18 @@ def merge_copy_on_write(lake: Lake, name: str) -> None:
     commit(lake.catalog, table, operation)
 
 
-def row_job(name: str, *, options: dict[str, str] | None = None, **more: Any) -> Work:
-    """A row operation of lane local, by position; one that takes rows takes them from a file beside the table."""
+CHANGED = tuple((i, f"{text}!", region) for i, text, region in (*numbered(3, 4), *numbered(300, 2)))
+
+
+def row_job(name: str, *, options: dict[str, str] | None = None, rows: Sequence[Row] = (), **more: Any) -> Work:
+    """A row operation of lane local; one that takes rows takes ``rows`` from a file beside the table."""
 
     def work(lake: Lake, _: str) -> None:
         parts = dict(more)
-        if name in ("merge", "upsert"):
+        if name in ("append", "overwrite", "merge", "upsert"):
             path = Path(lake.table.location).parent / "changes.parquet"
-            ids, texts, regions = zip(*numbered(3, 4), *numbered(300, 2), strict=True)
-            pq.write_table(pa.table({"id": ids, "data": [f"{t}!" for t in texts], "region": regions}), path)
+            schema = pa.schema([("id", pa.int64()), ("data", pa.string()), ("region", pa.string())])
+            pq.write_table(pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema), path)
             parts["source"] = Source(format="parquet", paths=[str(path)])
         spec = structs.replace(lake.job(name, **(options or {})), run_key=RUN_KEY, **parts)
         run_job(spec, catalog=lake.catalog, now=now_ms)
@@ -118,6 +122,13 @@ JOBS: dict[str, KilledOperation] = {
     "add_files": KilledOperation(import_files),
     "compute_table_stats": KilledOperation(action("compute_table_stats"), 0),
     "compute_partition_stats": KilledOperation(action("compute_partition_stats"), 0),
+    "append job": KilledOperation(row_job("append", rows=CHANGED)),
+    "append of nothing": KilledOperation(row_job("append"), 0),
+    "staged append job": KilledOperation(row_job("append", rows=CHANGED, options={"wap-id": "mine"})),
+    "overwrite job": KilledOperation(row_job("overwrite", rows=CHANGED)),
+    "overwrite job by filter": KilledOperation(row_job("overwrite", rows=CHANGED, where="id < 5")),
+    "delete job": KilledOperation(row_job("delete", where="id < 13", change=RowChange(mode="merge-on-read"))),
+    "delete job by copying": KilledOperation(row_job("delete", where="id < 13", change=RowChange(mode="copy-on-write"))),
     "delete statement": KilledOperation(delete_statement),
     "update": KilledOperation(row_job("update", where="id < 13", change=RowChange(mode="merge-on-read", set={"data": "'x'"}))),
     "update by copying": KilledOperation(
@@ -126,6 +137,7 @@ JOBS: dict[str, KilledOperation] = {
     "merge": KilledOperation(
         row_job(
             "merge",
+            rows=CHANGED,
             change=RowChange(
                 mode="merge-on-read",
                 on="target.id = source.id",
@@ -137,7 +149,7 @@ JOBS: dict[str, KilledOperation] = {
             ),
         )
     ),
-    "upsert": KilledOperation(row_job("upsert", options={"upsert-keys": "id"})),
+    "upsert job": KilledOperation(row_job("upsert", rows=CHANGED, options={"upsert-keys": "id"})),
     "merge on read": KilledOperation(merge_on_read),
     "merge by copying": KilledOperation(merge_copy_on_write),
 }

@@ -18,9 +18,11 @@ from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.expiry import expire
 from iceberg_ops.commit.operations.metadata_updates import (
+    UpdateLocation,
     UpdateProperties,
     UpdateSchema,
     UpdateSortOrder,
+    UpdateSpec,
     UpdateStatistics,
     UpgradeFormatVersion,
 )
@@ -40,8 +42,9 @@ from iceberg_ops.expressions.predicates import lt
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
-from iceberg_ops.spec.transforms import IDENTITY
+from iceberg_ops.spec.transforms import IDENTITY, Transform
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.actions.lake import Lake, Row, numbered
 
@@ -53,11 +56,12 @@ Work = Callable[[Lake, str], None]
 @dataclass(frozen=True)
 class KilledOperation:
     """``work`` writes files under the name it is given. ``snapshots``: how many it makes (None: it depends); ``in_parts``: if it
-    dies, its finished parts stay, by design."""
+    dies, its finished parts stay, by design; ``catalogs``: those in which it can be done."""
 
     work: Work
     snapshots: int | None = 1
     in_parts: bool = False
+    catalogs: tuple[str, ...] = ("filesystem", "sql")
 
 
 def write_rows(lake: Lake, rows: list[Row], name: str) -> tuple[DataFile, ...]:
@@ -188,6 +192,25 @@ def statistics(lake: Lake, name: str) -> None:
     commit(lake.catalog, table, UpdateStatistics(added=(found,), run_key=RUN_KEY))
 
 
+def no_statistics(lake: Lake, name: str) -> None:
+    """Those that the table has already go."""
+    known = tuple(f.snapshot_id for f in lake.table.metadata.statistics)
+    commit(lake.catalog, lake.table, UpdateStatistics(removed=known, run_key=RUN_KEY))
+
+
+def more_partitions(lake: Lake, name: str) -> None:
+    table = lake.table
+    evolution = SpecEvolution.of_table(table.metadata)
+    if all(f.source_id != 1 for f in table.metadata.spec.fields):
+        evolution.add_field("id", Transform("bucket", 4))
+    commit(lake.catalog, table, UpdateSpec(spec=evolution.apply(), run_key=RUN_KEY))
+
+
+def move(lake: Lake, name: str) -> None:
+    place = f"{lake.table.location.rpartition('/')[0]}/elsewhere"
+    commit(lake.catalog, lake.table, UpdateLocation(location=place, run_key=RUN_KEY))
+
+
 def partition_statistics(lake: Lake, name: str) -> None:
     table = lake.table
     path = f"{table.location}/metadata/{name}.partition-stats"
@@ -244,6 +267,12 @@ OPERATIONS: dict[str, KilledOperation] = {
     "sort order": KilledOperation(one(lambda lake: UpdateSortOrder(sort_order=BY_ID, run_key=RUN_KEY)), 0),
     "upgrade": KilledOperation(one(lambda lake: UpgradeFormatVersion(format_version=3, run_key=RUN_KEY)), 0),
     "statistics": KilledOperation(statistics, 0),
+    "no statistics": KilledOperation(no_statistics, 0),
+    "partition spec": KilledOperation(more_partitions, 0),
+    "location": KilledOperation(move, 0, catalogs=("sql",)),
+    "data path": KilledOperation(
+        one(lambda lake: UpdateProperties(updates={"write.data.path": f"{lake.table.location}/rows"}, run_key=RUN_KEY)), 0
+    ),
     "upsert": KilledOperation(upsert),
     "replace branch": KilledOperation(replace_branch, 0),
     "partition statistics": KilledOperation(partition_statistics, 0),

@@ -11,25 +11,38 @@ from tests.torture.rows import KIND
 
 SIGHTS = frozenset(
     {
-        "a file is live twice",
         "a Puffin file with several vectors",
+        "a column name again",
         "a column of another type",
         "a copy of a manifest under its id",
-        "main begun again",
-        "a column name again",
+        "a file is live twice",
+        "a file that another engine compacted",
+        "a manifest list without counts",
         "a partition field name again",
         "a partition field whose source is dropped",
+        "a picked snapshot of another engine",
         "a picked snapshot",
         "a snapshot of no branch",
+        "a snapshot that another engine picked",
+        "a snapshot without an operation",
+        "a summary with false counts",
+        "a table that moved",
         "a tag",
         "a void partition field",
-        "another branch than main",
         "an equality delete of an older spec",
+        "another branch than main",
+        "another data path",
+        "another engine on a branch",
+        "another engine's staged snapshot",
+        "another metadata path",
+        "compressed metadata",
         "data of several specs",
         "delete manifests rolled",
         "deletes in an append",
+        "main begun again",
         "renamed beside a branch",
         "replaced beside a branch",
+        "snapshots that another engine expired",
         "upgraded with others at work",
     }
 )
@@ -50,6 +63,8 @@ def of_metadata(metadata: Metadata) -> Iterator[str]:
         yield "a column name again"
     if len({f["type"] for f in columns if f["id"] == 4}) > 1:
         yield "a column of another type"
+    if any(".gz." in entry["metadata-file"] for entry in metadata.get("metadata-log", ())):
+        yield "compressed metadata"
     beginnings = [s for s in metadata.get("snapshots", ()) if s.get("parent-snapshot-id") is None]
     if len({s.get("schema-id") for s in beginnings}) > 1 or (beginnings and metadata.get("current-snapshot-id") in (None, -1)):
         yield "main begun again"
@@ -76,10 +91,22 @@ def of_snapshot(metadata: Metadata, snapshot: Mapping[str, Any], layout: Layout,
         yield "deletes in an append"
     if sum(m.get("content") == 1 and m["added_snapshot_id"] == snapshot["snapshot-id"] for m in manifests) > 1:
         yield "delete manifests rolled"
-    if "source-snapshot-id" in snapshot.get("summary", {}):
-        yield "a picked snapshot"
     if "wap.id" in snapshot.get("summary", {}):
         yield "a snapshot of no branch"
+    yield from _of_another_engine(metadata, snapshot, manifests)
+
+
+def _of_another_engine(metadata: Metadata, snapshot: Mapping[str, Any], manifests: list[dict[str, Any]]) -> Iterator[str]:
+    summary = snapshot.get("summary", {})
+    if "operation" not in summary:
+        yield "a snapshot without an operation"
+    if any(m.get("added_files_count", m.get("added_data_files_count")) is None for m in manifests):
+        yield "a manifest list without counts"
+    if (source := summary.get("source-snapshot-id")) is not None:
+        yield "a picked snapshot"
+        sources = [s for s in metadata["snapshots"] if str(s["snapshot-id"]) == source]
+        if any("engine-name" in s["summary"] for s in sources) and "engine-name" not in summary:
+            yield "a picked snapshot of another engine"
 
 
 def _comes_again(names: list[set[str]]) -> bool:

@@ -27,7 +27,7 @@ from tests.torture.playing import play
 from tests.torture.scenes import SCENES
 from tests.torture.switching import replaced
 
-MOST_SEEDS = 2_000
+MOST_SEEDS = 4_000
 
 
 @dataclass(frozen=True)
@@ -205,6 +205,18 @@ FAULTS: dict[str, Fault] = {
         {"commit.protocol.history:History._only_adds_data": was.by_its_name},
         "an_update_meets_deletes_in_an_append",
         lambda s: s.foreign and s.version > 1,
+    ),
+    "12g a pick of files in a copy of an older manifest": Fault(
+        {"commit.protocol.changed_entries:changed_entries": was.added_under_its_own_id},
+        "a_pick_of_files_in_a_copy_of_an_older_manifest",
+        lambda s: s.more_foreign,
+        says="pick|publish",
+    ),
+    "12h a pick of what is published": Fault(
+        {"commit.operations.cherry_pick:no_double_publish": was.nothing},
+        "another_engines_snapshot_is_published_once",
+        lambda s: s.more_foreign,
+        says="again",
     ),
 }
 """The known faults by number. The eleventh, secrets in errors and reports, is tested elsewhere."""

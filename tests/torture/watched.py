@@ -41,6 +41,8 @@ class Watched:
         self.metadata: Metadata = {}
         self.location: str | None = None
         """Of the current metadata file."""
+        self.locations: list[str] = []
+        """Every location of the table, in order."""
         self.models: dict[str, Model] = {MAIN: ()}
         self.heads: dict[str, int | None] = {MAIN: None}
         self.ids: dict[str, dict[tuple[Any, ...], int | None]] = {}
@@ -80,6 +82,7 @@ class Watched:
         if metadata["format-version"] > self.metadata.get("format-version", 3) and len(self.world.active) > 1:
             self.world.seen("upgraded with others at work")
         self.location, self.metadata = location, metadata
+        self.locations += [place for place in [metadata["location"]] if place not in self.locations]
         self.world.seen(*sights.of_metadata(metadata))
         self.models = {name: normal(model, self.kind_id) for name, model in self.models.items()}
         self._kind_came_back()
@@ -96,6 +99,8 @@ class Watched:
         self.needed = frozenset().union(*retained) | {identity(location), *(identity(s["statistics-path"]) for s in statistics)}
         if writer is not None and writer.act is not None:
             self.world.acts.landed(writer.act, self, new)
+        if moved and writer is not None and writer.kind.startswith("foreign") and writer.branch != MAIN:
+            self.world.seen("another engine on a branch")
         if moved:
             self.world.count("commits", "setup" if writer is None else writer.kind)
 

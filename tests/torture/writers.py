@@ -18,7 +18,19 @@ from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.predicates import eq
 from iceberg_ops.table.table import Table
-from tests.torture import evolution, foreign, foreign_removals, imports, maintenance, naming, refs, replacement, statements
+from tests.torture import (
+    evolution,
+    foreign,
+    foreign_removals,
+    foreign_snapshots,
+    imports,
+    maintenance,
+    moving,
+    naming,
+    refs,
+    replacement,
+    statements,
+)
 from tests.torture.drawing import THEMES
 from tests.torture.faults import some_exception
 from tests.torture.making import held, new_data, new_keys, some_rows
@@ -198,6 +210,7 @@ def pick_that(world: World, w: Writer, snapshot_id: int, key: str | None = None)
     def effect(model: Model) -> Model:
         if branch_heads(watched.metadata).get(w.branch) == snapshot_id:
             return watched.seen[snapshot_id].rows
+        assert watched.doubled or not any(holds(model, [row]) for row in came), "what is there already was picked again"
         return (*minus(model, gone), *came)
 
     w.effect = effect
@@ -224,6 +237,9 @@ KINDS: dict[str, tuple[float, Work]] = {
     **imports.KINDS,
     **naming.KINDS,
     **replacement.KINDS,
+    **foreign_snapshots.KINDS,
+    **moving.KINDS,
+    **moving.CODECS,
 }
 """Name -> (weight, work)."""
 BRANCHES = (MAIN, MAIN, MAIN, "audit", "made on the fly")
@@ -234,6 +250,9 @@ NEEDS: dict[str, Callable[[World], bool]] = {
     **dict.fromkeys(imports.KINDS, lambda world: world.shape.imports),
     **dict.fromkeys(naming.KINDS, lambda world: world.shape.tables > 1),
     **dict.fromkeys(replacement.KINDS, lambda world: world.shape.replaced),
+    **dict.fromkeys(foreign_snapshots.KINDS, lambda world: world.shape.more_foreign),
+    **dict.fromkeys(moving.KINDS, lambda world: world.shape.moves),
+    **dict.fromkeys(moving.CODECS, lambda world: world.shape.codecs),
 }
 """Kinds that only some worlds have."""
 
@@ -254,7 +273,7 @@ def begin(world: World, kind: str | None = None, branch: str | None = None, name
             weights = {**weights, "orphans": 4}
         if weights and world.shape.replaced:
             weights = {**weights, **{kind: weight for kind, (weight, _) in replacement.KINDS.items()}}
-        weights = weights or kinds_in(world)
+        weights = {kind: weight for kind, weight in weights.items() if kind not in NEEDS or NEEDS[kind](world)} or kinds_in(world)
         kind = world.random.choices(list(weights), list(weights.values()))[0]
     writer = world.begin(kind, KINDS[kind][1])
     writer.name = name or world.random.choice("ttt" + "tu"[: world.shape.tables])
