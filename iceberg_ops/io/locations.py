@@ -209,17 +209,22 @@ class _MountTables:
         scheme, authority = _prefix_of(location)
         cluster, path = authority or self._default(scheme), resolved(path_of(location))
         if cluster not in self._mounts:
-            self._mounts[cluster] = self._known().mounts(cluster) if cluster else {}
+            self._mounts[cluster] = self._mounts_of(cluster) if cluster else {}
         mounts, folder = self._mounts[cluster], path.rstrip("/")
         while folder and folder not in mounts:
             folder = folder.rpartition("/")[0]
-        if cluster and self._must_be_known and (folder not in mounts or self._known().has_unread_mounts(cluster)):
+        if cluster and self._must_be_known and folder not in mounts:
             raise UnsupportedError(
                 f"not supported: deleting files that no table records, because a table records {location}, and Hadoop's settings "
                 f"do not show where the mount table {cluster} has it: let the job have the settings (HADOOP_CONF_DIR) of the "
                 f"engines that write (linkRegex, linkNfly and linkMerge in it are not read)"
             )
         return f"{mounts[folder].rstrip('/')}{path[len(folder) :]}" if folder in mounts else location
+
+    def _mounts_of(self, cluster: str) -> dict[str, str]:
+        """Empty if places must be known, and the mount table has entries that are not read."""
+        is_unknown = self._must_be_known and self._known().has_unread_mounts(cluster)
+        return {} if is_unknown else self._known().mounts(cluster)
 
     def _default(self, scheme: str) -> str:
         """The mount table of locations that name none; empty if there is none."""

@@ -49,6 +49,13 @@ def meetings(lines: Iterable[str]) -> Iterator[Meeting]:
         yield meeting
 
 
+def by_path(lines: Iterable[str]) -> Iterator[Iterator[str | FileInfo]]:
+    """The same without the owners, for any number of lines of one path: the locations of its recorded files, then its listed
+    files."""
+    for _, rows in groupby(map(json.loads, lines), _path):
+        yield (location if kind == _RECORDED else FileInfo(location, *more) for _, kind, location, *more in rows)
+
+
 def _path(row: list[Any]) -> Any:
     return row[0]
 

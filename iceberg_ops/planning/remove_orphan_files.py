@@ -26,7 +26,7 @@ from iceberg_ops.io.file_io import FileInfo, FileIO
 from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_absolute, is_within, path_of
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
-from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
+from iceberg_ops.planning.orphan_records import Meeting, by_path, is_checksum, meetings
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid, uuid_key
 from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata, version_of
@@ -55,7 +55,8 @@ class Unmet:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A recorded file that lies outside the table's location, as far as locations show. The listing has no file of its path."""
+    """A recorded file that lies outside the table's location, or outside a searched folder that is not in it, as far as locations
+    show. The listing has no file of its path."""
 
     location: str
 
@@ -198,6 +199,7 @@ def find_orphans(
     """
     identity = identity_under(io)
     searched, own = folder_identity(identity, location), folder_identity(identity, owned.table.location)
+    around = own if is_within(searched, own) else searched
     old, waiting = OldMetadata(owned, io), list[tuple[FileInfo, Meeting]]()
     for meeting in meetings(lines):
         listed = {identity(info.location) for info in meeting.listed}
@@ -205,7 +207,7 @@ def find_orphans(
         for name, r in recorded.items():
             if name not in listed and is_within(name, searched):
                 yield Unmet(r)
-            elif not listed and not is_within(name, own):
+            elif not listed and not is_within(name, around):
                 yield Elsewhere(r)
         for info in meeting.listed:
             if identity(info.location) in recorded or _is_checksum_of_kept(info.location, recorded, identity):
@@ -239,13 +241,17 @@ def _unowned(
 
 
 def orphans_by_name(lines: Iterable[str]) -> Iterator[Orphan | Skipped]:
-    """The orphans that have no name of a file elsewhere; ``lines`` hold both under their names (``file_name``)."""
-    for meeting in meetings(lines):
-        for info in meeting.listed:
-            if meeting.recorded:
-                yield Skipped(info.location, f"it has the name of {next(iter(meeting.recorded))}, and may be that file")
+    """The orphans that have no name of a file elsewhere; the sorted ``lines`` hold both under their names (``file_name``). Writers
+    of other formats give the name ``000000_0`` to a file of each partition, so the files of a name are not gathered."""
+    for rows in by_path(lines):
+        elsewhere: str | None = None
+        for found in rows:
+            if isinstance(found, str):
+                elsewhere = elsewhere or found
+            elif elsewhere is not None:
+                yield Skipped(found.location, f"it has the name of {elsewhere}, and may be that file")
             else:
-                yield Orphan(info)
+                yield Orphan(found)
 
 
 def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipped]:

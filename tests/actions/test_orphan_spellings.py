@@ -317,3 +317,18 @@ def test_a_file_stays_whose_name_is_recorded_in_another_place(tmp_path: Path, pl
     assert {s.reason for s in report.skipped} == {f"it has the name of {recorded}, and may be that file"}
     assert sorted(os.listdir(folder))[:1] == [".live-0b5c.parquet.crc"]
     assert (folder / "live-0b5c.parquet").exists()
+
+
+def test_a_file_stays_whose_name_is_recorded_in_the_table_where_its_data_path_is_searched(tmp_path: Path) -> None:
+    """The data path may be the table's own folder by another path, which it has had only since the table's first commits."""
+    other, stray = tmp_path / "mounted" / "data", tmp_path / "mounted" / "data" / "stray.parquet"
+    other.mkdir(parents=True)
+    lake = lake_at(tmp_path, f"{tmp_path}/wh")
+    lake.append(numbered(0, 5))
+    (live,) = (Path(lake.table.location) / "data").iterdir()
+    (other / live.name).hardlink_to(live)
+    stray.write_bytes(b"x")
+    lake.catalog.commit_table(lake.table, [], [SetProperties({"write.data.path": f"{other}"})])
+    report = clean(lake, location=f"{other}")
+    assert report.files == [str(stray)]
+    assert {s.reason for s in report.skipped} == {f"it has the name of {live}, and may be that file"}

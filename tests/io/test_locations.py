@@ -155,6 +155,16 @@ def test_a_folder_that_the_mount_table_does_not_show_may_be_any(entries: dict[st
         identity_under(io, deletes=True)("viewfs://all/wh/t/f")
 
 
+def test_a_mount_table_is_looked_at_once_for_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have thousands of entries, and a table millions of files."""
+    looked: list[str] = []
+    has = HadoopSettings.has_unread_mounts
+    monkeypatch.setattr(HadoopSettings, "has_unread_mounts", lambda self, cluster: looked.append(cluster) or has(self, cluster))
+    identity = identity_under(load_file_io(MOUNTS), deletes=True)
+    assert {identity(f"viewfs://all/wh/t/{n}").rpartition("/")[0] for n in range(100)} == {"/user/hive/warehouse/t"}
+    assert looked == ["all"]
+
+
 @pytest.mark.parametrize("default", ["viewfs:///", "viewfs://default", "hdfs://nn", "file:///"])
 def test_the_mount_table_of_locations_that_name_none_is_default(default: str) -> None:
     properties = {**NAMELESS, "hadoop.fs.defaultFS": default, "io-impl": "hdfs"}

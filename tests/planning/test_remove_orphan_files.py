@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from iceberg_ops.io.file_io import FileInfo
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.planning.file_groups import Skipped
-from iceberg_ops.planning.orphan_records import listed_line, recorded_line
+from iceberg_ops.planning.orphan_records import file_name, listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
     Elsewhere,
     OldMetadata,
@@ -23,6 +23,7 @@ from iceberg_ops.planning.remove_orphan_files import (
     Ownership,
     Unmet,
     find_orphans,
+    orphans_by_name,
     owned_elsewhere,
     search_location,
 )
@@ -95,6 +96,25 @@ def test_a_file_is_elsewhere_only_if_nothing_of_its_path_is_listed() -> None:
     assert [type(one) for one in found({"s3://new/wh/t/x": OLD}, {"s3://old/wh/t/x"}, delete)] == [Orphan]
     assert found({}, {"s3://old/wh/t/x"}) == [Elsewhere("s3://old/wh/t/x")]
     assert found({}, {"/wh/t/x"}) == [Unmet("/wh/t/x")]
+
+
+@pytest.mark.parametrize("are_recorded", [False, True])
+def test_files_of_one_name_are_not_gathered(are_recorded: bool) -> None:
+    """A table that was imported from Hive has a ``000000_0`` in each partition."""
+    read: list[str] = []
+
+    def lines() -> Iterator[str]:
+        for n in range(100):
+            if are_recorded:
+                yield recorded_line(f"/hive/t/day={n:03d}/000000_0", file_name)
+        for n in range(100):
+            read.append(f"/wh/t/day={n:03d}/000000_0")
+            yield listed_line(FileInfo(read[-1], 1, OLD), file_name)
+
+    for one in orphans_by_name(lines()):
+        assert isinstance(one, Skipped if are_recorded else Orphan)
+        assert (one.info.location if isinstance(one, Orphan) else one.file_path) == read[-1]
+    assert len(read) == 100
 
 
 @pytest.mark.parametrize(
