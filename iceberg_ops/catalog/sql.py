@@ -105,9 +105,17 @@ class SqlCatalog(PointerCatalog):
 
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         this = and_(self._row_of(identifier), TABLES.c.metadata_location == expected)
+        own, before = (self.name, ".".join(identifier[:-1]), identifier[-1]), self._names_in(_folder_of(expected))
+
+        def is_gone() -> bool:
+            """A table that is gone from its name may have another one since."""
+            if own not in before or self._current_location(identifier) is not None:
+                return False
+            return self._names_in(_folder_of(expected)) < before
+
         with self._connection() as connection:
             changed = connection.execute(delete(TABLES).where(this)).rowcount
-        return self._is_done(changed, lambda: self._current_location(identifier) is None and not self._has_in(_folder_of(expected)))
+        return self._is_done(changed, is_gone)
 
     def _is_done(self, changed: int, is_there: Callable[[], bool]) -> bool:
         """Whether a statement has changed its row. Some drivers do not say how many rows they changed (DBAPI: a negative number):
@@ -119,10 +127,11 @@ class SqlCatalog(PointerCatalog):
                 return True
         raise CatalogUnavailableError(f"catalog {self.name}: the driver of its database does not say whether it made a change")
 
-    def _has_in(self, folder: str) -> bool:
-        """Whether any name has its metadata in the folder: a table that is gone from its name may have another one."""
-        is_below = TABLES.c.metadata_location.startswith(folder, autoescape=True)
-        return bool(self._rows(select(TABLES.c.table_name).where(is_below).limit(1)))
+    def _names_in(self, folder: str) -> set[tuple[Any, ...]]:
+        """Catalog, namespace and name of the tables whose metadata is in the folder."""
+        names = select(TABLES.c.catalog_name, TABLES.c.table_namespace, TABLES.c.table_name)
+        found = self._rows(names.where(TABLES.c.metadata_location.startswith(folder, autoescape=True)))
+        return set(map(tuple, found))
 
     # namespaces
 

@@ -277,3 +277,14 @@ def test_such_a_driver_purges_no_table_that_was_renamed_meanwhile(catalog: SqlCa
     event.remove(catalog._engine, "before_cursor_execute", _rename)
     catalog.drop_table(new, purge=True)
     assert catalog.list_tables(IDENTIFIER[:-1]) == []
+
+
+def test_such_a_driver_drops_one_of_the_names_of_a_metadata_folder(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another engine registered the table twice, or several tables have one ``write.metadata.path``: this is no rename."""
+    second = (*IDENTIFIER[:-1], "second")
+    catalog._insert_pointer(second, make_table(catalog).metadata_location)
+    monkeypatch.setattr(CursorResult, "rowcount", property(lambda _: -1))
+    catalog.drop_table(second)
+    assert catalog.list_tables(IDENTIFIER[:-1]) == [IDENTIFIER]
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert catalog.list_tables(IDENTIFIER[:-1]) == []
