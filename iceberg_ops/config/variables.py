@@ -14,6 +14,8 @@ from iceberg_ops.errors import OptionError
 
 _PREFIX = "ICEBERG_OPS_"
 _LIKENESS = 0.65
+_OF_KUBERNETES = "_PORT"
+"""Kubernetes sets such a variable for each service, ``CATALOG_PORT`` after the prefix for ``iceberg-ops-catalog``."""
 VARIABLES = (
     *("ICEBERG_OPS_CATALOGS", "ICEBERG_OPS_DRIVER_MEMORY", "ICEBERG_OPS_JOBS", "ICEBERG_OPS_JOBS_KEEP", "ICEBERG_OPS_POLICY"),
     *("ICEBERG_OPS_SPARK_APPLICATION", "ICEBERG_OPS_SPARK_LOG_LEVEL", "ICEBERG_OPS_SPARK_MASTER"),
@@ -32,7 +34,13 @@ def variable(name: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _means(given: str, name: str) -> bool:
-    if not given.upper().startswith(_PREFIX) or given in VARIABLES:
+    """Whether ``given`` resembles ``name`` most, and what follows a first word that both have is also alike: ``SPARK_HOME`` is not
+    meant to be ``SPARK_MASTER``."""
+    if not given.upper().startswith(_PREFIX) or given in VARIABLES or given.endswith(_OF_KUBERNETES):
         return False
+    theirs, ours = given[len(_PREFIX) :], name.removeprefix(_PREFIX)
     known = [variable.removeprefix(_PREFIX) for variable in VARIABLES]
-    return near_names(given[len(_PREFIX) :], known, likeness=_LIKENESS)[:1] == [name.removeprefix(_PREFIX)]
+    if near_names(theirs, known, likeness=_LIKENESS)[:1] != [ours]:
+        return False
+    (first, _, rest), (same, _, meant) = theirs.upper().partition("_"), ours.partition("_")
+    return first != same or not (rest and meant) or bool(near_names(rest, [meant], likeness=_LIKENESS))

@@ -180,14 +180,20 @@ def _of_own_fields(kind: ConnectionType, connection: Connection) -> dict[str, st
 
 
 def _address(kind: ConnectionType, connection: Connection) -> str:
-    """The URI of host, port and schema; the host may begin with a scheme of its own. Raises OptionError for a port or schema
-    without a host, for a host that contradicts them, and for a database server without a database: its driver would choose one."""
+    """The URI of host, port and schema; the host may begin with a scheme of its own, or name several Hive Metastores. Raises
+    OptionError for a port or schema without a host, for a host that contradicts them, and for a database server without a
+    database: its driver would choose one."""
     where, host, schema = _where(connection), (connection.host or "").strip(), connection.schema
     if not host:
         other = "port" if connection.port else "schema"
         raise OptionError(f"{where}: its {other} has no effect without a host: give it a host, or leave the {other} out")
     if _DROPPED.search(host):
         raise OptionError(f"{where}: its host has a tab or a line break: remove it")
+    if kind.type == "hive" and "," in host:
+        if connection.port or schema:
+            raise OptionError(f"{where}: its host names several servers, each with its own port: leave port and schema out")
+        servers = [server for part in host.split(",") if (server := part.strip())]
+        return ",".join(server if "://" in server else f"{kind.scheme}://{server}" for server in servers)
     if "://" not in host:
         host = f"{kind.scheme}://{f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host}"
     try:

@@ -209,6 +209,8 @@ def test_the_test_button_hands_the_same_connection_over(conn_type: str) -> None:
         ("iceberg_sql", {"host": "::1", "schema": "x"}, {}, {"uri": "postgresql+psycopg2://[::1]/x"}),
         ("iceberg_sql", {"host": "postgresql+psycopg://db:1/x", "port": 1}, {}, {"uri": "postgresql+psycopg://db:1/x"}),
         ("iceberg_hive", {}, {"uri": "thrift://a:1,thrift://b:2"}, {"uri": "thrift://a:1,thrift://b:2"}),
+        ("iceberg_hive", {"host": "thrift://a:1,thrift://b:2"}, {}, {"uri": "thrift://a:1,thrift://b:2"}),
+        ("iceberg_hive", {"host": "a:1, b:2"}, {}, {"uri": "thrift://a:1,thrift://b:2"}),
         ("iceberg_rest", {"host": "http://h:8181"}, {"token": "t"}, {"uri": "http://h:8181", "token": "t"}),
         ("iceberg_rest", {"host": "h"}, {}, {"uri": "https://h"}),
         (
@@ -270,6 +272,7 @@ def test_other_ways_to_fill_it_in(conn_type: str, own: dict[str, Any], extra: di
             "names another port than its port 5432",
         ),
         ("iceberg_rest", {"host": "https://p4ssw0rd:1", "port": 2}, {NAME: "lake"}, "names another port than its port 2"),
+        ("iceberg_hive", {"host": "p4ssw0rd,b", "port": 1}, {NAME: "lake"}, "its host names several servers"),
         ("iceberg_sql", {"host": "db", "login": "me"}, {NAME: "lake"}, "its host and its schema name no database"),
         ("iceberg_sql", {"host": "db/p4ssw0rd", "schema": "x"}, {NAME: "lake"}, "its host and its schema both name a database"),
         ("iceberg_glue", {"password": "p4ssw0rd"}, {NAME: "lake", "glue.secret-access-key": "other"}, "is given twice"),

@@ -41,6 +41,17 @@ def test_no_variable_is_a_misspelling_of_another() -> None:
     assert {name: variable(name, everything) for name in VARIABLES} == dict.fromkeys(VARIABLES, "")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("CATALOG_PORT", "JOBS_PORT", "POLICY_PORT", "SPARK_MASTER_PORT"),  # Kubernetes, for services of such names
+        *("SPARK_HOME", "SPARK_IMAGE", "SPARK_CONF", "SPARK_MEMORY", "DRIVER_CORES", "EXECUTOR_MEMORY"),
+    ],
+)
+def test_a_variable_of_other_meaning_is_not_refused(given: str) -> None:
+    assert {variable(name, {f"ICEBERG_OPS_{given}": "x"}) for name in VARIABLES} == {""}
+
+
 def test_all_that_the_package_reads_are_listed() -> None:
     files = [path for folder in ("iceberg_ops", "plugins", "dags", "spark_jobs") for path in (ROOT / folder).rglob("*.py")]
     found = {name for path in files for name in _READ.findall(path.read_text(encoding="utf-8"))}

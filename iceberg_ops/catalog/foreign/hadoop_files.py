@@ -26,12 +26,13 @@ _FILES_OF = {"rest": _BY_SCHEME, "glue": "org.apache.iceberg.aws.s3.S3FileIO"}
 _OF_CATALOG, _OF_SPARK = "hadoop.", "spark.hadoop."
 _S3A = {
     "fs.s3a.endpoint": "s3.endpoint",
-    "fs.s3a.endpoint.region": "client.region",
+    "fs.s3a.endpoint.region": "s3.region",
     "fs.s3a.access.key": "s3.access-key-id",
     "fs.s3a.secret.key": "s3.secret-access-key",
     "fs.s3a.session.token": "s3.session-token",
     "fs.s3a.path.style.access": "s3.path-style-access",
 }
+"""Only properties of files: ``client.region`` is also the region of Glue, and of a REST catalog's signatures."""
 _TLS = "fs.s3a.connection.ssl.enabled"
 _BUCKET = "fs.s3a.bucket."
 _WHO_AND_HOW = ("fs.s3a.assumed.role.arn", "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
@@ -51,20 +52,21 @@ def hadoop_files(kind: str, given: Mapping[str, str], settings: Mapping[str, str
     both = with_default_file_system(of_spark) | with_default_file_system(own)
     warehouse = urlsplit(given.get("warehouse", ""))
     of_hdfs = {f"{_OF_CATALOG}{key}": value for key, value in both.items() if key.startswith(_OF_HDFS)}
-    if files == _BY_SCHEME:
-        notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not key.startswith(_OF_HDFS)]
-        return of_hdfs
-    notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not _has_effect(key)]
+    is_by_scheme = files == _BY_SCHEME
+    notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not _has_effect(key, is_by_scheme)]
     default = dict[str, str]()
-    if not warehouse.scheme and warehouse.path and kind != "rest":
+    if not warehouse.scheme and warehouse.path and (kind == "filesystem" or not (is_by_scheme or kind == "rest")):
         default = _in_default_file_system(both, of_hdfs)
     elif warehouse.scheme.lower() in SCHEMES and not warehouse.netloc and _DEFAULT in both:
         default = {f"{_OF_CATALOG}{_DEFAULT}": both[_DEFAULT]}
-    return of_hdfs | default | _of_s3a(given, both, warehouse.netloc, notes)
+    return of_hdfs | default | ({} if is_by_scheme else _of_s3a(given, both, warehouse.netloc, notes))
 
 
-def _has_effect(key: str) -> bool:
-    return key in (*_S3A, _TLS, _DEFAULT, OLD_DEFAULT) or key.startswith((_BUCKET, *_OF_HDFS))
+def _has_effect(key: str, is_by_scheme: bool) -> bool:
+    """Whether one of the catalog's own settings of Hadoop is read. Those for S3 are not where Iceberg's own client reads S3."""
+    if key in (_DEFAULT, OLD_DEFAULT) or key.startswith(_OF_HDFS):
+        return True
+    return not is_by_scheme and (key in (*_S3A, _TLS) or key.startswith(_BUCKET))
 
 
 def _in_default_file_system(both: Mapping[str, str], of_hdfs: Mapping[str, str]) -> dict[str, str]:

@@ -117,6 +117,40 @@ def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
                 "s3.endpoint": "https://minio:9000",
             },
         ),
+        (  # client.region is Glue's own region, too: another one is another lake
+            [
+                *("type glue", "warehouse s3a://b/wh", "client.region eu-west-1", "hadoop.fs.s3a.endpoint.region us-east-1"),
+                "io-impl org.apache.iceberg.hadoop.HadoopFileIO",
+            ],
+            "glue",
+            {
+                "warehouse": "s3a://b/wh",
+                "client.region": "eu-west-1",
+                "s3.region": "us-east-1",
+                "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+            },
+        ),
+        (  # what has no scheme is Hadoop's
+            [
+                *("type hadoop", "warehouse /wh", "io-impl org.apache.iceberg.io.ResolvingFileIO"),
+                *("spark.hadoop.fs.defaultFS hdfs://a:8020", "spark.hadoop.fs.s3a.endpoint minio:9000"),
+            ],
+            "filesystem",
+            {"warehouse": "/wh", "hadoop.fs.defaultFS": "hdfs://a:8020", "io-impl": "hdfs"},
+        ),
+        (
+            [
+                *("type hive", "uri thrift://h:1", "warehouse hdfs:///wh", "hadoop.fs.defaultFS hdfs://a:8020"),
+                "io-impl org.apache.iceberg.io.ResolvingFileIO",
+            ],
+            "hive",
+            {
+                "uri": "thrift://h:1",
+                "warehouse": "hdfs:///wh",
+                "hadoop.fs.defaultFS": "hdfs://a:8020",
+                "io-impl": "org.apache.iceberg.io.ResolvingFileIO",
+            },
+        ),
         (
             ["type hadoop", "warehouse /wh", "spark.hadoop.fs.default.name hdfs://old:8020"],
             "filesystem",
