@@ -366,7 +366,10 @@ def test_all_that_was_acknowledged_is_there_once_though_the_server_was_killed(ki
         if isinstance(server, NessieServer):
             check_former_states(server, lake)
         else:
-            assert [file for file in leaked(lake) if not file.endswith(".crc")] == [], "but for what Hadoop writes beside"
+            left = [file for file in leaked(lake) if not file.endswith(".crc")]  # Hadoop writes these beside its files.
+            if isinstance(server, ReferenceServer):
+                left = [file for file in left if not is_cut_off_metadata(lake.catalog.io, file)]
+            assert left == []
         assert sorted((row, text) for row, text, _ in lake.rows()) == sorted(rows.items())
     finally:
         server.close()
