@@ -26,8 +26,13 @@ pytestmark = [pytest.mark.oracle, pytest.mark.java]
 TURNS = 5
 ROWS = 40
 """Of one append."""
-MOST_TRIES = 3
-REFUSED = ("Cannot commit, missing data files", "Found concurrently added DV")
+MOST_TRIES = 10
+REFUSED = (
+    "Cannot commit, missing data files",
+    "Found concurrently added DV",
+    "Cannot delete file where some, but not all, rows match filter",
+)
+"""The last one: Java saw that each file has only rows to delete, and then a compaction put them beside others."""
 
 
 @dataclass
