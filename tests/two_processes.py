@@ -20,6 +20,7 @@ OF_SERVERS = (
     "tests/interop/test_glue.py",
     "tests/interop/test_hadoop_catalog.py",
     "tests/interop/test_hive.py",
+    "tests/interop/test_later_hive.py",
     "tests/interop/test_nessie.py",
     "tests/interop/test_postgresql.py",
     "tests/interop/test_rest_with_java.py",

@@ -61,7 +61,8 @@ def all_at_once(lake: Lake, pyiceberg: Callable[[], Any], *, with_pyiceberg: boo
         thread.start()
     for thread in threads:
         thread.join()
-    assert errors == []
+    if errors:
+        raise errors[0]
     ids = sorted(int(text.split("'id': ")[1].split(",")[0]) for text in lake.our_rows())
     assert ids == sorted(rows)
     same(lake.java_rows(), lake.our_rows(), "at the end")
