@@ -19,7 +19,7 @@ from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, Corru
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestFile
 from iceberg_ops.spec.updates import RemoveProperties, SetProperties
-from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.manifests import ManifestLists, entries_of, live_paths
 from iceberg_ops.table.table import Table
 
 Switch = Mapping[str, Callable[..., Any]]
@@ -144,10 +144,12 @@ def without_a_head(original: Any, table: Table, head: Any, keys: Any) -> Any:
     return original(table, None, keys)
 
 
-def under_its_own_id(original: Any, table: Table, snapshot: Any, *args: Any) -> Iterable[Any]:
-    """An entry of a removed file counted only if it named the snapshot that removed it."""
-    found = entered(original, table, snapshot, *args)
-    return (e for e in found if e.status is not EntryStatus.DELETED or e.snapshot_id == snapshot.snapshot_id)
+def under_its_own_id(original: Any, table: Table, snapshot: Any, of: Any, content: Any, status: Any, *args: Any) -> Iterable[Any]:
+    """An entry of a removed file counted only if it named the snapshot that removed it, and files were not compared."""
+    if status is EntryStatus.ADDED:
+        return entered(original, table, snapshot, of, content, status, *args)
+    written = (e for m in of.wrote if m.content is content for e in entries_of(table, m))
+    return (e for e in written if e.status is status and e.snapshot_id == snapshot.snapshot_id)
 
 
 def entered(original: Any, table: Table, snapshot: Any, of: Any, *args: Any) -> Iterable[Any]:
