@@ -23,7 +23,7 @@ VARIABLES = (
 
 
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The value of one of ``VARIABLES``; empty if it is not set. Raises OptionError if another variable is meant to be it."""
+    """The value of one of ``VARIABLES``; empty if it is not set. Raises OptionError if one of a similar name is set instead."""
     found = environment.get(name, "")
     if not found and (other := next((given for given in environment if _means(given, name)), None)):
         raise OptionError(

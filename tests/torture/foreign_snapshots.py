@@ -76,7 +76,7 @@ def swapped(world: World, w: Writer, swap: Callable[[int], None]) -> None:
 
 
 def foreign_stage(world: World, w: Writer, *, appended: Additions | None = None) -> None:
-    """A snapshot beside main: an append (one that is ``appended`` so), an upsert or a dynamic overwrite, whatever it says."""
+    """A snapshot beside main: an append (one that is ``appended`` so), an upsert or a dynamic overwrite; its summary may lie."""
     dice, w.branch = dice_of(world, w), MAIN
     old = begun_with(world, w)
     rows = some_rows(world, old)
@@ -248,7 +248,7 @@ def _rewrite(world: World, w: Writer, found: Found, told: Mapping[str, str], rem
 
 
 def foreign_expiry(world: World, w: Writer) -> None:
-    """Of snapshots that no ref names, some go, wherever they are in the history; no file goes."""
+    """Of snapshots that no ref names, some go, also from the middle of the history; no file goes."""
     dice, w.branch = dice_of(world, w), MAIN
     world.expiries += 1
 

@@ -31,7 +31,7 @@ from iceberg_ops.table.stored_files import named_failures
 _LOOKED_AT = 8
 """At most this many inputs are read, and one of so many, evenly chosen: files of one group were mostly written alike."""
 _TOO_FEW = 1000
-"""A chunk with fewer values says nothing about its column."""
+"""A chunk with fewer values is not a sample of its column."""
 _LOOKED_AT_ROWS = 1 << 16
 _HOPELESS = 0.95
 """If more than this share of the first rows are distinct values, a dictionary exceeds its page long before the row group ends."""
