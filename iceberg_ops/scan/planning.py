@@ -35,6 +35,8 @@ from iceberg_ops.table.table import Table
 T = TypeVar("T")
 
 DECODING_THREADS = min(8, os.cpu_count() or 1)
+MANY_OBJECTS = 100_000
+"""New objects after which a garbage collection takes several milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +145,16 @@ def _residuals(files: list[DataFile], filters: SpecFilters) -> Iterator[Expressi
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     """Planning creates many objects and no reference cycles: garbage collections during planning find nothing and take a third of
-    the time. A collection directly after it would find nothing either, so the new objects are frozen at once."""
+    the time. A collection directly after it would find nothing either: many new objects are moved at once to those that are rarely
+    collected, unless the program has frozen objects, which would then be unfrozen. To count those takes long, so it is not done for
+    few new objects."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():
+            if gc.get_count()[0] >= MANY_OBJECTS and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from functools import cache
 from zipimport import zipimporter
 
 import pyarrow as pa
@@ -22,5 +23,11 @@ def begin_task() -> None:
         if isinstance(finder, zipimporter):
             # Only a cache: an import from there finds the archive again, and its directory in zipimport's own cache.
             sys.path_importer_cache.pop(path, None)
+    _freeze_once()
+
+
+@cache
+def _freeze_once() -> None:
+    """Not counted before each task: the count reads all frozen objects, which takes as long as what it saves."""
     if not gc.get_freeze_count():
         gc.freeze()

@@ -3,6 +3,7 @@ SEQ-07."""
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -66,6 +67,23 @@ def test_many_files_are_planned_alike(version: int) -> None:
     catalog = make_catalog()
     table = append(catalog, make_table(catalog, version=version), *(f"/f{n:03}" for n in range(100)))
     assert paths(plan(table, Scan())) == [f"/f{n:03}" for n in range(100)]
+
+
+@pytest.mark.parametrize("frozen", [0, 7])
+def test_objects_that_the_program_froze_stay_frozen_and_are_counted_only_after_many_new_ones(
+    frozen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    monkeypatch.setattr("gc.get_freeze_count", lambda: calls.append("count") or frozen)
+    monkeypatch.setattr("gc.freeze", lambda: calls.append("freeze"))
+    monkeypatch.setattr("gc.unfreeze", lambda: calls.append("unfreeze"))
+    catalog = make_catalog()
+    table = append(catalog, make_table(catalog, version=2), "/f")
+    plan(table, Scan())
+    assert (calls, gc.isenabled()) == ([], True)
+    monkeypatch.setattr("iceberg_ops.scan.planning.MANY_OBJECTS", 0)
+    plan(table, Scan())
+    assert (calls, gc.isenabled()) == (["count"] if frozen else ["count", "freeze", "unfreeze"], True)
 
 
 def test_each_data_file_gets_the_deletes_that_apply() -> None:

@@ -12,6 +12,7 @@ from zipimport import zipimporter
 import pyarrow as pa
 import pytest
 
+from spark_jobs.runners import task_process
 from spark_jobs.runners.task_process import begin_task
 
 
@@ -28,6 +29,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def _as_before() -> object:
     cores = pa.cpu_count()
+    task_process._freeze_once.cache_clear()
     yield
     gc.unfreeze()
     pa.set_cpu_count(cores)
@@ -41,7 +43,7 @@ def test_archives_are_not_read_again_before_each_task_and_can_be_imported_from(a
     assert importlib.import_module("second_in_archive").value == 2
 
 
-def test_modules_are_left_out_of_collections_from_the_first_task_on() -> None:
+def test_modules_are_left_out_of_collections_from_the_first_task_on(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.unfreeze()
     begin_task()
     frozen = gc.get_freeze_count()
@@ -51,6 +53,8 @@ def test_modules_are_left_out_of_collections_from_the_first_task_on() -> None:
     del garbage
     begin_task()
     assert gc.get_freeze_count() <= frozen
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("the second task counts all frozen objects"))
+    begin_task()
 
 
 def test_arrow_takes_one_thread() -> None:
