@@ -17,16 +17,16 @@ if ROOT not in sys.path:
     # spark-submit adds only this file's own folder to the path; the packages are one level up.
     sys.path.insert(0, ROOT)
 
-from pyspark.logger import PySparkLogger  # noqa: E402
-from pyspark.sql import SparkSession  # noqa: E402
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
 
-from iceberg_ops.config.document import from_json  # noqa: E402
-from iceberg_ops.config.job_spec import JobSpec  # noqa: E402
-from iceberg_ops.config.secrets import HidingFormatter, hide  # noqa: E402
-from iceberg_ops.errors import IcebergOpsError, OptionError  # noqa: E402
-from spark_jobs.jobs.dispatch import run  # noqa: E402
-from spark_jobs.jobs.interrupts import end_with_command  # noqa: E402
-from spark_jobs.session import spark_session  # noqa: E402
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.secrets import HidingFormatter, hide
+from iceberg_ops.errors import IcebergOpsError, OptionError
+from spark_jobs.jobs.dispatch import run
+from spark_jobs.jobs.interrupts import end_with_command
+from spark_jobs.session import spark_session
 
 _LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INTERRUPTED = 130

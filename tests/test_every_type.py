@@ -1,4 +1,4 @@
-"""Every type and transform of ``spec`` is known on every floor: a new one fails here, by its name, until each floor supports it.
+"""Every type and transform of ``spec`` is known in every layer: a new one fails here, by its name, until each layer supports it.
 
 Types are found, not listed: every constant and every class of ``spec.types``.
 """

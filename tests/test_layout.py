@@ -53,7 +53,7 @@ def test_committed_files_name_no_registry_and_no_machine() -> None:
     assert found == []
 
 
-def test_the_floors_hold() -> None:
+def test_the_layers_hold() -> None:
     run = subprocess.run(["lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, env=_environment(), check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
 

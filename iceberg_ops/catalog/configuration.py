@@ -46,7 +46,7 @@ class CatalogFile(Document, frozen=True):
     """The whole file."""
 
     catalogs: list[CatalogConfig] = []  # noqa: RUF012 - msgspec copies it
-    also_read: list[str] = []  # noqa: RUF012
+    also_read: list[str] = []  # noqa: RUF012 - msgspec copies it
 
 
 @dataclass(frozen=True, slots=True)

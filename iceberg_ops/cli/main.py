@@ -146,7 +146,7 @@ def run(arguments: Sequence[str]) -> int:
         return _with_output(arguments, 0)
     except _Ended as e:
         return _failed(e.error, arguments, debug)
-    except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
+    except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - the last line of defence: an on-call script must see one line and exit code 1
         return _failed(e, arguments, debug)
 
 

@@ -102,7 +102,7 @@ class _Window(Generic[T]):
             self._threads.shutdown(wait=False, cancel_futures=True)  # what is still on its way changes nothing
 
     def knows(self, location: str) -> bool:
-        """Whether the file was told, and is not taken."""
+        """Whether the file is announced and not taken."""
         with self._lock:
             return location in self._sizes
 

@@ -86,7 +86,7 @@ class IcebergOpsOperator(GuardedOperator):
         *("job", "table", "options", "where", "branch", "source", "change"),
         *("run_key", "work", "plan_id", "lane", "plan_only"),
     )
-    template_fields_renderers = {"options": "json", "source": "json", "change": "json", "where": "sql"}  # noqa: RUF012
+    template_fields_renderers = {"options": "json", "source": "json", "change": "json", "where": "sql"}  # noqa: RUF012 - Airflow reads it from the class
     ui_color = "#d5e8f6"
     work_is_given = True
     """Whether the DAG file defines the work; otherwise another task does."""

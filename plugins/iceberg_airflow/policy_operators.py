@@ -71,7 +71,7 @@ class PolicyStepOperator(IcebergOpsOperator):
     """
 
     template_fields: Sequence[str] = ("table_work",)
-    template_fields_renderers = {"table_work": "json"}  # noqa: RUF012
+    template_fields_renderers = {"table_work": "json"}  # noqa: RUF012 - Airflow reads it from the class
     work_is_given = False
 
     def __init__(self, *, table_work: Any, step: str, plan: bool = False, **kwargs: Any) -> None:

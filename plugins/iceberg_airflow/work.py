@@ -27,7 +27,7 @@ class Trial(Document, frozen=True, kw_only=True):
     """Request to try a catalog, or without one a store by its properties; ``folder``: where a file is written and deleted."""
 
     catalog: CatalogConfig | None = None
-    store: dict[str, str] = {}  # noqa: RUF012
+    store: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
     folder: str | None = None
 
     @property
@@ -47,7 +47,7 @@ class StepWork(Document, frozen=True, kw_only=True):
 
     action: str
     label: str
-    options: dict[str, str] = {}  # noqa: RUF012
+    options: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
     where: str | None = None
     branch: str = "main"
     lane: str = "auto"
@@ -58,7 +58,7 @@ class TableWork(Document, frozen=True, kw_only=True):
     steps then fail with that message."""
 
     table: str
-    steps: list[StepWork] = []  # noqa: RUF012
+    steps: list[StepWork] = []  # noqa: RUF012 - msgspec copies it
     reason: str = ""
     refused: str | None = None
 
@@ -103,8 +103,8 @@ class CheckAnswer(Document, frozen=True, kw_only=True):
     """The findings, one line each; readers rely on the absence of ``errors``, not of ``warnings``."""
 
     looked: str
-    errors: list[str] = []  # noqa: RUF012
-    warnings: list[str] = []  # noqa: RUF012
+    errors: list[str] = []  # noqa: RUF012 - msgspec copies it
+    warnings: list[str] = []  # noqa: RUF012 - msgspec copies it
 
 
 def read_policy(path: Path) -> Policy:

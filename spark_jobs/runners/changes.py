@@ -84,10 +84,6 @@ class Changes:
         return [*(f.file_path for f in (*self.files, *self.equality_deletes)), *(q.file_path for q in self.quarantined)]
 
     @property
-    def rows_deleted(self) -> int:
-        return sum(len(b) for b in self.deleted.values())
-
-    @property
     def rows_written(self) -> int:
         return sum(f.record_count for f in self.files)
 

@@ -1,3 +1,5 @@
+"""Filesystem catalogs: versions and hints in every state, and what a table without a newest version is."""
+
 from __future__ import annotations
 
 from pathlib import Path

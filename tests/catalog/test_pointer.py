@@ -1,3 +1,5 @@
+"""A pointer that is moved without an answer: whether it moved is asked again, found in the metadata log, or unknown."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""Deletes that others commit during a compaction are carried over to its files."""
+
 from __future__ import annotations
 
 from dataclasses import replace

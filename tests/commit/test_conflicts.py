@@ -1,3 +1,5 @@
+"""Every conflict rule, as scenarios of two commits in each format version, whatever the other writer enters about its commit."""
+
 from __future__ import annotations
 
 import inspect

@@ -1,3 +1,5 @@
+"""Expiry keeps what retained snapshots need, and deletes the rest; which snapshots are retained."""
+
 # ruff: noqa: E501 - the table of retention cases
 
 from __future__ import annotations

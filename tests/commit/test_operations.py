@@ -1,3 +1,5 @@
+"""What operations write: summaries, entries, sequence numbers and the deletes that go with their files."""
+
 from __future__ import annotations
 
 from dataclasses import replace

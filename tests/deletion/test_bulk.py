@@ -1,3 +1,5 @@
+"""Deletion of many files: each fails alone, threads are limited, and an interrupt hides no file that is gone."""
+
 from __future__ import annotations
 
 import threading

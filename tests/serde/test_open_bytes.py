@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from iceberg_ops.serde.json.open_bytes import OpenBytes
+from iceberg_ops.serde.manifests.open_bytes import OpenBytes
 
 
 class Owner:

@@ -39,7 +39,7 @@ from tests.torture.stepping import WAITING, boundary
 
 BEGIN_MS = 1_900_000_000_000
 STEP_MS = 1_000
-_FLOORS = ("actions", "catalog", "commit", "data", "deletion", "planning", "scan")
+_PACKAGES = ("actions", "catalog", "commit", "data", "deletion", "planning", "scan")
 
 
 class Clock:
@@ -111,8 +111,8 @@ def forget_files() -> None:
 @lru_cache(maxsize=1)
 def _threaded() -> list[ModuleType]:
     """Modules that use thread pools."""
-    floors = [importlib.import_module(f"{iceberg_ops.__name__}.{floor}") for floor in _FLOORS]
-    names = [module.name for floor in floors for module in pkgutil.walk_packages(floor.__path__, f"{floor.__name__}.")]
+    packages = [importlib.import_module(f"{iceberg_ops.__name__}.{package}") for package in _PACKAGES]
+    names = [module.name for package in packages for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     return [module for module in map(importlib.import_module, names) if hasattr(module, "ThreadPoolExecutor")]
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from iceberg_ops.commit.operations.schema_followers import schema_followers
 from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.validation.dropped_keys import no_dropped_delete_keys
 from iceberg_ops.commit.validation.promoted_dates import no_dates_beyond_nanoseconds
 from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
-from iceberg_ops.serde.avro.schema_followers import schema_followers
 from iceberg_ops.spec.nesting import check_nesting
 from iceberg_ops.spec.partition_names import name_clashes, new_clashes
 from iceberg_ops.spec.partitioning import PartitionSpec

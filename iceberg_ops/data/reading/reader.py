@@ -129,7 +129,7 @@ class _Reading:
         for keys in self.keys.few:
             if not batch.num_rows:
                 break
-            found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i], i))  # noqa: B023
+            found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i], i))  # noqa: B023 - it is called at once
             counts.deleted_by_equality += int(found.sum())
             batch, positions = _filtered(batch, positions, ~found if found.any() else None)
         counts.deleted += before - batch.num_rows

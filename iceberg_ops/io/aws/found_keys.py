@@ -1,8 +1,8 @@
 """Finds AWS keys in a catalog's properties, the environment and the machine, in this order:
 
-1. ``SERVICE.access-key-id`` and its kin, else ``client.access-key-id`` and its kin
+1. ``SERVICE.access-key-id`` and the properties beside it, else those of ``client.``
 2. the profile of ``SERVICE.profile-name`` or ``client.profile-name``
-3. ``AWS_ACCESS_KEY_ID`` and its kin
+3. ``AWS_ACCESS_KEY_ID`` and the variables beside it
 4. the profile of ``AWS_PROFILE``, or the profile ``default``, if it gives keys
 5. a web identity (``AWS_WEB_IDENTITY_TOKEN_FILE``), a container, the instance
 

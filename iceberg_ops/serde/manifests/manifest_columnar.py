@@ -20,10 +20,10 @@ from iceberg_ops.errors import CorruptTableError, IcebergOpsError
 from iceberg_ops.serde.avro.avro_container import Container, read_container
 from iceberg_ops.serde.avro.partition_avro import Convert
 from iceberg_ops.serde.avro.slotted_objects import made_from_columns
-from iceberg_ops.serde.json.open_bytes import OpenBytes
 from iceberg_ops.serde.manifests.manifest_avro import DecodingPlan, decoding_plan, entries_in, file_format, opened_manifest
 from iceberg_ops.serde.manifests.manifest_encoding import EncodedFile
 from iceberg_ops.serde.manifests.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, layout_of, split_tails
+from iceberg_ops.serde.manifests.open_bytes import OpenBytes
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.types import StructType

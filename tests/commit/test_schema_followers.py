@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iceberg_ops.serde.avro.schema_followers import schema_followers
+from iceberg_ops.commit.operations.schema_followers import schema_followers
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED
 from iceberg_ops.spec.schema import Schema
