@@ -18,7 +18,7 @@ from tests.torture.staging import SHAPES, Case, Stage
 
 EVERY_STEP = "ICEBERG_OPS_TORTURE" in os.environ
 OTHERS = 2 if EVERY_STEP else 1
-SAMPLED = 3
+SAMPLED = 1
 
 
 @pytest.fixture(scope="module", params=list(SHAPES))

@@ -89,6 +89,8 @@ class ManifestFilter:
         self._folder = folder
         self._criteria: Hashable = None
         self._known: dict[ManifestKey, Filtered] = {}
+        self._new: dict[ManifestKey, Filtered] = {}
+        """Results of this attempt, until all their manifests are stored."""
 
     def apply(
         self,
@@ -104,9 +106,11 @@ class ManifestFilter:
             self._criteria = criteria
         concerned = [m for m in manifests if judge.concerns(m)]
         new = [m for m in concerned if manifest_key(m) not in self._known]
+        self._new.clear()
         with manifests_ahead(table, (m for m in new if not self._folder.is_new(m))) as near:
             with writes_behind(near.io, metadata_folder(table.metadata)) as io:
                 self._filter_all(table if io is table.io else replace(table, io=io), new, judge)
+        self._known |= self._new
         found = {manifest_key(m): self._known[manifest_key(m)] for m in concerned}
         return [found.get(manifest_key(m)) or Filtered(m) for m in manifests]
 
@@ -157,7 +161,7 @@ class ManifestFilter:
             made = self._by_entries(table, manifest, judge.goes)
         elif isinstance(made, _Encoded):
             made = Filtered(self._folder.write_encoded(table, made.encoder, made.rows), RemovedFiles(rows=(made.removed,)))
-        self._known[manifest_key(manifest)] = made
+        self._new[manifest_key(manifest)] = made
 
     def _by_entries(self, table: Table, manifest: ManifestFile, goes: Callable[[ManifestEntry], bool]) -> Filtered:
         live = [e for e in self._folder.entries(table, manifest) if e.is_live]
