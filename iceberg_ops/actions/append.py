@@ -6,16 +6,15 @@ from iceberg_ops.actions.rows.evaluations import base_held
 from iceberg_ops.actions.rows.row_commits import row_fields
 from iceberg_ops.actions.rows.row_engine import RowEvaluator
 from iceberg_ops.actions.rows.source_commits import commit_source, remember
-from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.rows.write_options import options_of, write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Result
 from iceberg_ops.commit.operations.append_files import AppendFiles
-from iceberg_ops.config.row_options import WriteOptions
 
 
 def append(run: Run, rows: RowEvaluator) -> Result:
     """Append the source's rows; a source without rows commits nothing. Raises the errors of ``write_source`` and the committer."""
-    options = WriteOptions.parse("append", run.job.options, run.table.properties)
+    options = options_of(run.job, run.table)
     write_context(run.table, options).check_format()
     with base_held(run):
         written = rows.write_source(run, options)

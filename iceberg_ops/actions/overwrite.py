@@ -6,14 +6,14 @@ from iceberg_ops.actions.rows.evaluations import run_statement
 from iceberg_ops.actions.rows.row_commits import row_fields
 from iceberg_ops.actions.rows.row_engine import RowEvaluator, WrittenSource
 from iceberg_ops.actions.rows.source_commits import commit_source
-from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.rows.write_options import options_of, write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Result
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.commit.protocol.operation import Operation
-from iceberg_ops.config.row_options import Isolation, WriteOptions
+from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression
 
@@ -27,7 +27,7 @@ def overwrite(run: Run, rows: RowEvaluator) -> Result:
 
 
 def _evaluate(run: Run, rows: RowEvaluator) -> Result:
-    options = WriteOptions.parse("overwrite", run.job.options, run.table.properties)
+    options = options_of(run.job, run.table)
     write_context(run.table, options).check_format()
     where = None
     if run.job.where is not None:

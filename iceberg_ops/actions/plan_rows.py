@@ -12,7 +12,7 @@ from iceberg_ops.actions.local.local_source import LocalSource
 from iceberg_ops.actions.local.source_files import scan_of, source_table
 from iceberg_ops.actions.rows.merge_checks import check_clauses
 from iceberg_ops.actions.rows.upsert_plan import check_order, key_columns, key_plan
-from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.rows.write_options import options_of, write_context
 from iceberg_ops.actions.run.context import LISTED, Run
 from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned
 from iceberg_ops.commit.protocol.history import base_of
@@ -40,7 +40,7 @@ def plan_rows(run: Run) -> NothingToDo | Planned:
     is missing, empty or half written.
     """
     job, table = run.job, run.table
-    options = WriteOptions.parse(job.job, job.options, table.properties)
+    options = options_of(job, table)
     context = write_context(table, options)
     if job.job != "delete":
         context.check_format()

@@ -23,7 +23,7 @@ from iceberg_ops.actions.run.results import Committed, NothingToDo, PartiallyCom
 from iceberg_ops.actions.sorted_lines import SortedLines
 from iceberg_ops.actions.workers.listing import listed
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
-from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record
+from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record, recorded_by
 from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.plurals import counted
@@ -37,7 +37,15 @@ from iceberg_ops.deletion.notes import note_has_run_out
 from iceberg_ops.deletion.places import notes_folders
 from iceberg_ops.errors import GcDisabledError, IcebergOpsError, OptionError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
-from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under, on_one_file_system
+from iceberg_ops.io.locations import (
+    Identity,
+    folder_identity,
+    forbid_relative,
+    identity_under,
+    is_within,
+    links_under,
+    on_one_file_system,
+)
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import file_name, listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
@@ -82,6 +90,8 @@ def remove_orphan_files(run: Run) -> Result:
         )
     if not options.stream_results:
         run.outcome.listed = NO_LIMIT
+    if options.quarantine_path is not None:
+        forbid_relative(table.io, options.quarantine_path, "remove_orphan_files: option quarantine-path")
     check_quarantine(folders_of(table), options.quarantine_path, identity)
     with SortedLines() as orphans:
         current = _find(run, options, location, orphans)
@@ -183,8 +193,7 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
     claims = list(claims_of_others(run.catalog, table, location, run.now_ms()))
     identity, links = identity_under(table.io, deletes=True), links_under(table.io)
     for claim in claims:
-        for recorded in recorded_locations(claim.table) if claim.around else ():
-            forbid_relative_record(claim.table.io, recorded, claim.table.name)
+        for recorded in recorded_by(claim.table) if claim.around else ():
             for place in (recorded, *links(recorded)):
                 candidates.add(recorded_line(place, identity, claim.table.name))
     for found in owned_elsewhere(candidates, table.io):

@@ -142,8 +142,7 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
         claims = [claim for searched in own if (claim := _claim(other, leased, identity, searched, own[0])) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if is_same or any(claim.around for claim in claims):
-            for location in recorded_locations(other):
-                forbid_relative_record(other.io, location, other.name)
+            for location in recorded_by(other):
                 files |= dict.fromkeys((identity(location), *links(location)), other.name)
 
     def claimed(location: str) -> str | None:
@@ -151,6 +150,20 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
         return files.get(name) or next((owner for folder, owner in folders.items() if is_within(name, folder)), None)
 
     return claimed
+
+
+def recorded_by(other: Table) -> Iterator[str]:
+    """Every location that another table refers to. Raises UnsupportedError for a relative one, and CorruptTableError with the name
+    of the table, because it may be a folder that somebody copied and forgot."""
+    try:
+        for location in recorded_locations(other):
+            forbid_relative_record(other.io, location, other.name)
+            yield location
+    except CorruptTableError as e:
+        raise CorruptTableError(
+            f"table {other.name} may need files of this table's folder, and cannot be read: {e}. Repair that table, or drop it; if "
+            f"its folder is only a copy, move it out of the warehouse"
+        ) from e
 
 
 def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:

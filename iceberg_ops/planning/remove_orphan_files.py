@@ -35,6 +35,7 @@ from iceberg_ops.table.second_lines import OwnLine, second_catalog
 from iceberg_ops.table.table import Table
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
+_NO_METADATA_FILE = ".moved"
 _VERSION_HINT = "version-hint.text"
 _LONGEST_NAME = 200
 
@@ -114,9 +115,11 @@ def quarantine_root(folder: str, run_key: str) -> str:
 
 
 def quarantine_place(location: str, table_location: str, root: str) -> str:
-    """The new place of an orphan: below the run's root, at its path below the table; at its whole path if it lies elsewhere."""
+    """The new place of an orphan: below the run's root, at its path below the table; at its whole path if it lies elsewhere. A
+    metadata file gets another name: a folder that holds one is a table of a filesystem catalog, and a sign of one to other jobs."""
     own = path_of(table_location).rstrip("/") + "/"
-    return f"{root}/files/{path_of(location).removeprefix(own).lstrip('/')}"
+    ending = _NO_METADATA_FILE if _METADATA_FILE.search(location) else ""
+    return f"{root}/files/{path_of(location).removeprefix(own).lstrip('/')}{ending}"
 
 
 def partition_names(metadata: TableMetadata) -> frozenset[str]:

@@ -18,7 +18,7 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, SkippedFile
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.errors import IncompleteError
+from iceberg_ops.errors import BadInputError, IncompleteError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.actions.rows_place import RowsPlace
@@ -120,3 +120,23 @@ def test_a_report_of_a_commit_that_did_not_happen_names_no_quarantine(place: Row
 
 def _interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("job", ["append", "overwrite"])
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize(
+    ("quarantine", "why"),
+    [
+        ("{table}/rejected", "lies in .*, where the files of table test.db.t lie: write it elsewhere"),
+        ("file:{table}/../t/data", "lies in .*, where the files of table test.db.t lie: write it elsewhere"),
+        ("rejected", "is relative: it would mean another place in every working folder"),
+    ],
+)
+def test_a_quarantine_that_a_later_job_would_empty_is_refused(
+    place: RowsPlace, job: str, dry_run: bool, quarantine: str, why: str
+) -> None:
+    """Orphan removal took its files for orphans, and deleted the rows that no table has."""
+    options = {"bad-records": "quarantine", "quarantine-path": quarantine.format(table=place.table().location)}
+    spec = JobSpec(job=job, table="test.db.t", catalog=place.config, options=options, dry_run=dry_run)
+    with pytest.raises(BadInputError, match=why):
+        run_job(spec, engine=_OnlyBadRows(lambda: pytest.fail("rows were written")))
