@@ -52,7 +52,8 @@ def found_keys(
         raise OptionError(f"AWS profile {name!r} is not in {files.credentials} or {files.config}: correct AWS_PROFILE")
     region = profile.get("region")
     of_sts = properties.get("client.assume-role.region") or region or properties.get("client.region")
-    services = Services(environment, ask_services, of_sts or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"))
+    of_sts = of_sts or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or properties.get(f"{service}.region")
+    services = Services(environment, ask_services, of_sts)
     if given is not None:
         base: KeySource = _always(given)
     else:

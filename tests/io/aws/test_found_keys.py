@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.errors import CatalogUnavailableError, OptionError, TerminalError
+from iceberg_ops.io.aws.asking import Answered
 from iceberg_ops.io.aws.found_keys import FoundKeys, found_keys
 from iceberg_ops.io.aws.keys import AwsKeys, RenewedKeys
 from tests.servers.aws_keys import AwsServices, aws_services
@@ -259,6 +260,30 @@ def test_what_is_asked_of_sts(home: Path, services: AwsServices) -> None:
     ]
     assert services.signed_by == ["AKIA", "AKIA", None]
     assert _role(home, services).keys().session_token == "a&b-token-of-ASIA4"
+
+
+@pytest.mark.parametrize(
+    ("properties", "variables", "host"),
+    [
+        ({}, {}, "sts.amazonaws.com"),
+        ({"s3.region": "cn-north-1"}, {}, "sts.cn-north-1.amazonaws.com.cn"),  # a role of China is unknown elsewhere
+        ({"s3.region": "eu-west-1"}, {"AWS_REGION": "us-east-2"}, "sts.us-east-2.amazonaws.com"),
+        ({"s3.region": "eu-west-1", "client.region": "eu-west-3"}, {}, "sts.eu-west-3.amazonaws.com"),
+    ],
+)
+def test_a_role_is_assumed_in_the_region_of_the_files_if_no_other_is_named(
+    properties: dict[str, str], variables: dict[str, str], host: str, home: Path
+) -> None:
+    asked: list[str] = []
+
+    def ask(_: str, address: str, **__: Any) -> Answered:
+        asked.append(address)
+        return Answered(500, b"")
+
+    given = {**OWN, "client.role-arn": ROLE, **properties}
+    with pytest.raises(CatalogUnavailableError):
+        found_keys(given, "s3", environment(home, **variables), ask).keys()
+    assert asked == [f"https://{host}/"]
 
 
 @pytest.mark.parametrize("source", sorted(set(SOURCES) - {"a program"}))
