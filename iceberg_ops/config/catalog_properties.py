@@ -130,6 +130,7 @@ _OF_OTHERS = frozenset(
         *("adls.anon", "hdfs.host", "hdfs.port", "hdfs.user", "hdfs.kerberos_ticket", "hf.endpoint", "rest.sigv4.max-retries"),
         *("iceberg.engine.hive.enabled", "client.access-key-secret", "client.security-token"),
         *("token-expires-in-ms", "token-refresh-enabled", "token-exchange-enabled", "type", "catalog-impl", "py-io-impl", "user"),
+        "credentials.uri",
         *_OF_NESSIES_CLIENT,
         *(f"nessie.{name}" for name in _OF_NESSIES_CLIENT),
     }
@@ -145,7 +146,7 @@ _OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("branch", "reference", "ref-name", "ref.name", "tag"), ("ref",)),
     "hash": ("ref.hash",),
     **dict.fromkeys(("catalog-id", "catalogid", "account-id"), ("glue.id",)),
-    **dict.fromkeys(("aws-region", "aws.region", "region-name"), ("client.region",)),
+    **dict.fromkeys(("region", "aws-region", "aws.region", "region-name"), ("client.region",)),
     **dict.fromkeys(("profile", "aws-profile", "aws.profile"), ("client.profile-name",)),
     **dict.fromkeys(("s3.url", "s3.host", "endpoint-url", "aws-endpoint-url", "aws-endpoint-url-s3"), ("s3.endpoint",)),
     **dict.fromkeys(("conf-dir", "hadoop-conf-dir"), ("hdfs.conf-dir",)),

@@ -55,6 +55,7 @@ def test_every_property_that_is_misspelt_is_refused(kind: str) -> None:
         ("nessie", "Reference", "ref"),
         ("glue", "catalog_id", "glue.id"),
         ("glue", "aws_region", "client.region"),
+        ("glue", "region", "client.region"),
         ("glue", "profile", "client.profile-name"),
         ("sql", "AWS_ENDPOINT_URL", "s3.endpoint"),
         ("sql", "s3.url", "s3.endpoint"),
