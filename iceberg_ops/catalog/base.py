@@ -19,7 +19,7 @@ from iceberg_ops.catalog.names import can_be_stored, check_new_table_name, forbi
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.catalog.outcomes import Tried, nothing_published, unknown_once_tried
 from iceberg_ops.config.given_text import check_place
-from iceberg_ops.deletion.gate import NOTHING, Deletion
+from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -233,8 +233,9 @@ class BaseCatalog(ABC):
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
         if not purge:
-            self._forget(identifier, self._location_of(identifier))
-            return NOTHING
+            location = self._location_of(identifier)
+            self._forget(identifier, location)
+            return Deletion(undone_by=location)
         location, metadata = self._current(identifier)
         table = self._table(identifier, metadata, location)
         return drop_with_files(

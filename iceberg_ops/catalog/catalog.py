@@ -67,8 +67,8 @@ class Catalog(Protocol):
         ...
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
-        """Remove the table from the catalog; ``purge`` deletes its files as well. Returns which files were deleted. Raises
-        NoSuchTableError, and ValidationError for a purge if gc.enabled is false."""
+        """Remove the table from the catalog; ``purge`` deletes its files as well. Returns which files were deleted, or by which
+        metadata file the table comes back. Raises NoSuchTableError, and ValidationError for a purge if gc.enabled is false."""
         ...
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:

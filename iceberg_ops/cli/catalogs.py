@@ -82,11 +82,13 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
         _ask_to_purge(target)
         check_same_table(table, catalog.load_table(table.identifier[1:]))  # another table may have taken its name meanwhile
     found = catalog.drop_table(table.identifier[1:], purge=purge)
-    undo = ["iceberg-ops", "register", target, table.metadata_location]
+    # A commit may have come since the table was loaded: the command must not lose it.
+    location = found.undone_by or table.metadata_location
+    undo = ["iceberg-ops", "register", target, location]
     with output_of_done_work():
         if as_json:
             document = {"table": target, "dropped": True, "purged": purge and not found.left, "files-left": list(found.left)}
-            print_json({**document, "metadata-location": table.metadata_location})
+            print_json({**document, "metadata-location": location})
         elif purge:
             stay = f"; {len(found.left)} stay, as warnings say" if found.left else ""
             click.echo(f"{target}: dropped; {counted(len(found.deleted), 'file')} deleted{stay}")

@@ -54,11 +54,13 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """The result for each candidate: it is in exactly one of the three fields."""
+    """The result for each candidate: it is in exactly one of the first three fields. ``undone_by``: for a table that was dropped
+    without its files, the metadata file that brings it back if it is registered; None if the catalog does not say it."""
 
     deleted: tuple[str, ...] = ()
     kept: tuple[KeptFile, ...] = ()
     failures: tuple[DeleteFailure, ...] = ()
+    undone_by: str | None = None
 
     @property
     def left(self) -> tuple[str, ...]:

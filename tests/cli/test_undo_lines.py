@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from iceberg_ops.cli import catalogs
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
-from tests.builders import data_file
+from tests.builders import IDENTIFIER, append_file, data_file, live_paths, make_table
 from tests.cli.conftest import Cli, lake
 
 ID = "lake.ns.a table"
@@ -38,6 +40,31 @@ def undo(cli: Cli, out: str) -> None:
 def test_a_branch_of_any_name_is_dropped_and_brought_back(cli: Cli, heads: list[int], name: str) -> None:
     undo(cli, cli("branch", ID, "--", name).out)
     assert set(lake().load_table(("ns", "a table")).metadata.refs) == {"main"}
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "JSON"])
+def test_the_undo_of_a_drop_has_a_commit_that_came_right_before_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    properties = f"{{uri: 'sqlite:///{tmp_path}/c.db', warehouse: '{tmp_path}/wh'}}"
+    (tmp_path / "catalogs.yml").write_text(f"catalogs:\n  - name: lake\n    type: sql\n    properties: {properties}\n")
+    lake().create_namespace(("ns",))
+    make_table(lake())
+    opened = catalogs.open_in_catalog
+
+    def and_another_commits(target: str) -> tuple[Any, Any]:
+        found = opened(target)
+        append_file(lake(), "late")
+        return found
+
+    monkeypatch.setattr(catalogs, "open_in_catalog", and_another_commits)
+    out = cli("drop", "lake.ns.t", *form).out
+    assert not lake().table_exists(IDENTIFIER)
+    if form:
+        assert cli("register", "lake.ns.t", json.loads(out)["metadata-location"]).code == 0
+    else:
+        undo(cli, out)
+    assert [Path(path).name for path in live_paths(lake().load_table(IDENTIFIER))] == ["late.parquet"]
 
 
 @pytest.mark.parametrize("kind", ["tag", "branch"])
