@@ -30,6 +30,8 @@ _TERM = re.compile(
 )
 _CALL = re.compile(rf"(\w+)\s*\(({_ARGUMENTS})\)")
 _MARK = re.compile(rf"{_QUOTED}|[(),]")
+_MOST_CURVE_COLUMNS = 64
+"""A key of such an order has 64 bits (``data.sorting.zorder``), and each column needs at least one."""
 _PERIODS = {"years": "year", "months": "month", "days": "day", "date": "day", "hours": "hour", "date_hour": "hour"}
 
 
@@ -81,6 +83,11 @@ def _curve_columns(curve: str, text: str, metadata: TableMetadata) -> tuple[str,
     kept = [i for i in dict.fromkeys(ids) if i not in spec_sources]
     if not kept:
         raise OptionError(f"sort-order {curve}({text}): all columns are identity partition fields, there is nothing to order by")
+    if len(kept) > _MOST_CURVE_COLUMNS:
+        raise OptionError(
+            f"sort-order {curve}: {len(kept)} columns, must be at most {_MOST_CURVE_COLUMNS}: each needs a bit of the "
+            "key, which has no more: name fewer columns"
+        )
     return tuple(metadata.schema.name_of(i) for i in kept)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from iceberg_ops.config.options import rewrite_data_files_options
+from iceberg_ops.data.sorting.zorder import bits_per_column
 from iceberg_ops.errors import OptionError
 from iceberg_ops.planning.sort_orders import parse_sort_order, rewrite_order
 from iceberg_ops.spec.types import INT, STRING, VARIANT, GeometryType, NestedField, StructType, list_of
@@ -97,3 +98,20 @@ def test_z_order_leaves_identity_partition_columns_out() -> None:
     assert rewrite_order(options, metadata()).zorder_columns == ("id",)
     with pytest.raises(OptionError, match="nothing to order by"):
         rewrite_order(rewrite_data_files_options({"sort-order": "zorder(region)"}, {}), metadata())
+
+
+@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
+def test_a_curve_has_at_most_as_many_columns_as_its_key_has_bits(curve: str) -> None:
+    """With 65 columns each had zero bits: all keys were equal, and the rewrite reported a sort that it did not make."""
+    known = metadata()
+    fields = tuple(NestedField(20 + n, f"c{n}", INT) for n in range(65))
+    known = replace(known, schemas=(replace(known.schema, struct=StructType((*known.schema.fields, *fields))),))
+
+    def ordered(columns: int, more: str = "") -> tuple[str, ...]:
+        text = f"{curve}({', '.join(f.name for f in fields[:columns])}{more})"
+        return rewrite_order(rewrite_data_files_options({"sort-order": text}, {}), known).zorder_columns
+
+    assert len(ordered(64, more=", c0, region")) == 64
+    assert bits_per_column(64) == 1
+    with pytest.raises(OptionError, match=f"sort-order {curve}: 65 columns, must be at most 64"):
+        ordered(65)

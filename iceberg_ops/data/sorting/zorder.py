@@ -27,7 +27,7 @@ Ranks = npt.NDArray[np.uint64]
 
 
 def bits_per_column(columns: int) -> int:
-    """Bits of each of ``columns`` columns in a key of 64 bits, at most 16."""
+    """Bits of each of ``columns`` columns, at most 64 (planning refuses more), in a key of 64 bits; at most 16."""
     return min(_MOST_BITS, _KEY_BITS // columns)
 
 
