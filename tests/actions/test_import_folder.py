@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.import_folder import import_folder
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.pointer import PointerCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
-from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import (
@@ -24,6 +25,7 @@ from iceberg_ops.errors import (
     CommitStateUnknownError,
     DataError,
     NoSuchNamespaceError,
+    SchemaError,
     UnsupportedError,
 )
 from iceberg_ops.io.local import LocalFileIO
@@ -185,3 +187,52 @@ def test_a_table_of_a_filesystem_catalog_lives_in_its_own_folder(folder: Path, t
     pq.write_table(pa.table({"id": [1, 2]}), own / "a.parquet")
     assert import_folder(catalog, config, "c.ns.t", str(own), location=str(own)).status == "committed"
     assert scan_table(catalog.load_table(("ns", "t")))["id"].to_pylist() == [1, 2]
+
+
+def a_new_table(tmp_path: Path, files: dict[str, pa.Table], **properties: str) -> Catalog:
+    """Files by their names, imported as table ``c.ns.t``."""
+    (tmp_path / "old").mkdir()
+    for name, rows in files.items():
+        pq.write_table(rows, tmp_path / "old" / name)
+    catalog: Catalog = opened("sql", tmp_path, LocalFileIO())
+    catalog.create_namespace(("ns",))
+    report = import_folder(catalog, CatalogConfig(name="c", type="sql"), "c.ns.t", str(tmp_path / "old"), properties=properties)
+    assert report.status == "committed"
+    return catalog
+
+
+def test_files_whose_names_differ_in_case_have_one_column(tmp_path: Path) -> None:
+    """The table had two, which no statement could name."""
+    files = {"a.parquet": pa.table({"id": [1], "City": ["x"]}), "b.parquet": pa.table({"ID": [2], "city": ["y"]})}
+    table = a_new_table(tmp_path, files).load_table(("ns", "t"))
+    assert [f.name for f in table.schema.fields] == ["id", "City"]
+    assert sorted(scan_table(table).to_pylist(), key=lambda r: r["id"]) == [{"id": 1, "City": "x"}, {"id": 2, "City": "y"}]
+
+
+def test_a_file_that_has_two_names_which_differ_in_case_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"file .*/a\.parquet: columns 'id' and 'Id' differ only in case"):
+        a_new_table(tmp_path, {"a.parquet": pa.table({"id": [1], "Id": [2]})})
+
+
+def test_nanoseconds_make_a_table_of_version_3_and_no_other(tmp_path: Path) -> None:
+    """They were refused whatever format version the new table was to have."""
+    files = {"a.parquet": pa.table({"at": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))})}
+    table = a_new_table(tmp_path, files, **{"format-version": "3"}).load_table(("ns", "t"))
+    assert (table.metadata.format_version, str(table.schema.fields[0].type)) == (3, "timestamp_ns")
+    assert scan_table(table)["at"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456_789]
+    (tmp_path / "second").mkdir()
+    with pytest.raises(SchemaError, match=r"a\.parquet: column 'at': type timestamp_ns is not supported until v3"):
+        a_new_table(tmp_path / "second", files)
+
+
+def test_files_without_rows_make_a_table_that_more_files_are_added_to(tmp_path: Path) -> None:
+    """The import was done, and there was no table."""
+    empty = pa.table({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())})
+    catalog = a_new_table(tmp_path, {"a.parquet": empty, "b.parquet": empty})
+    table = catalog.load_table(("ns", "t"))
+    assert (table.metadata.current_snapshot, [f.name for f in table.schema.fields]) == (None, ["id", "name"])
+    (tmp_path / "more").mkdir()
+    pq.write_table(pa.table({"name": ["x"], "id": [1]}), tmp_path / "more" / "a.parquet")
+    options = {"source-path": str(tmp_path / "more")}
+    run_job(JobSpec(job="add_files", table="c.ns.t", catalog=CatalogConfig(name="c", type="sql"), options=options), catalog=catalog)
+    assert scan_table(catalog.load_table(("ns", "t"))).to_pylist() == [{"id": 1, "name": "x"}]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -322,3 +323,16 @@ def test_rows_without_columns_are_not_written_where_their_number_would_be_lost(c
     assert (ran.code, ran.out) == (1, "")
     assert f"error: UNSUPPORTED: not supported: --format {kind} without columns" in ran.err
     assert cli("scan", "lake.ns.u").out == "{}\n" * 3
+
+
+@pytest.mark.parametrize("special", ["\r", "\n", "\r\n", '"', ","])
+def test_a_cell_of_csv_with_any_end_of_a_line_is_quoted(cli: Cli, tmp_path: Path, special: str) -> None:
+    """A bare carriage return was not: readers that end a line there read two records."""
+    assert cli("create", "lake.ns.t", f"id bigint, `a{special}` string").code == 0
+    pq.write_table(pa.table({"id": [1, 2], f"a{special}": [f"x{special}y", "plain"]}), tmp_path / "a.parquet")
+    assert cli("append", "lake.ns.t", "--from", str(tmp_path / "a.parquet"), "--lane", "local").code == 0
+    assert cli("scan", "lake.ns.t", "--format", "csv", "-o", str(tmp_path / "a.csv")).code == 0
+    quoted = special.replace('"', '""')
+    assert (tmp_path / "a.csv").read_bytes().decode() == f'id,"a{quoted}"\n1,"x{quoted}y"\n2,plain\n'
+    read = pyarrow.csv.read_csv(tmp_path / "a.csv", parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
+    assert read.to_pylist() == [{"id": 1, f"a{special}": f"x{special}y"}, {"id": 2, f"a{special}": "plain"}]

@@ -94,6 +94,18 @@ def test_evolve_changes_everything_in_one_commit(cli: Cli) -> None:
     assert len(after.metadata_log) == len(before.metadata_log) + 1
 
 
+def test_a_dot_in_back_quotes_is_a_part_of_the_added_columns_name(cli: Cli) -> None:
+    """It was added to the struct."""
+    make(cli)
+    done = cli("evolve", T, "ADD COLUMN `s.z` int AFTER id", "ADD COLUMN s.y int FIRST", "ADD COLUMN s.`x.w` int")
+    assert done.code == 0, done.err
+    columns = lake().load_table(("ns", "t")).schema.fields
+    assert [f.name for f in columns] == ["id", "s.z", "name", "ts", "s"]
+    assert [f.name for f in columns[-1].type.fields] == ["y", "a", "x.w"]
+    refused = cli("evolve", T, "ADD COLUMN `s.a` int")
+    assert (refused.code, refused.err.startswith("error: BAD_SCHEMA: ")) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("renames", "named", "source"),
     [
