@@ -386,25 +386,6 @@ def test_names_without_regard_to_case() -> None:
     assert evolve().add_column("Day", INT).apply().find("Day") is not None
 
 
-@pytest.mark.parametrize(("name", "new"), [("id", "DAY"), ("point.x", "Y"), ("points.element.x", "X"), ("id", "Id")])
-def test_no_rename_leaves_names_that_differ_only_in_case(name: str, new: str) -> None:
-    """No statement could name either of the two columns."""
-    evolution = evolve(case_sensitive=False).rename_column(name, new)
-    if new in ("DAY", "Y"):
-        with pytest.raises(SchemaError, match=f"{new}.* differ only in case"):
-            evolution.apply()
-    else:
-        assert evolution.apply().find(name.rpartition(".")[0] + "." * ("." in name) + new) is not None
-    assert evolve().rename_column(name, new).apply().find(name) is None
-
-
-def test_names_that_differ_only_in_case_already_keep_a_schema_from_no_other_change() -> None:
-    """Another engine made them."""
-    twins = Schema.of(NestedField(1, "a", INT), NestedField(2, "A", INT), NestedField(3, "b", INT))
-    evolution = SchemaEvolution(twins, 3, case_sensitive=False)
-    assert [f.name for f in evolution.rename_column("b", "c").apply().fields] == ["a", "A", "c"]
-
-
 def test_union_by_name_takes_what_is_new_wider_or_optional() -> None:
     """SCHEMA-02 SCHEMA-07"""
     other = Schema.of(
@@ -504,12 +485,3 @@ def test_reserved_ids_are_not_for_users(field_id: int) -> None:
     check_schema(Schema.of(NestedField(2147483447, "a", INT)), 2)
     with pytest.raises(SchemaError, match="is reserved"):
         check_schema(Schema.of(NestedField(field_id, "a", INT)), 2)
-
-
-def test_a_dot_in_a_name_makes_no_second_column_of_a_full_name() -> None:
-    """``a.b = 1`` would mean either of them."""
-    dotted, holder = NestedField(1, "a.b", INT), NestedField(2, "a", StructType((NestedField(3, "b", INT),)))
-    for fields in ((dotted, holder), (holder, dotted)):
-        with pytest.raises(SchemaError, match=r"two columns are called 'a\.b'"):
-            check_schema(Schema.of(*fields), 2)
-    check_schema(Schema.of(dotted, NestedField(2, "a", StructType((NestedField(3, "c", INT),)))), 2)
