@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+T = TypeVar("T")
 DRAWN: dict[str, Counter[str]] = {}
 """By kind of case: how often each thing was drawn in this process."""
 
@@ -37,6 +39,10 @@ class Draw(random.Random):
 
     def often(self, share: float) -> bool:
         return self.random() < share
+
+    def turn(self, options: Sequence[T]) -> T:
+        """The option whose turn it is: as many seeds in a row as there are options draw each of them once."""
+        return options[self.seed % len(options)]
 
 
 def for_each_seed(kind: str, few: int, check: Callable[[Draw], None]) -> None:

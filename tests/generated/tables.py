@@ -43,12 +43,20 @@ OF_NO_ENGINE = (TIME, UUID, TIMESTAMP_NS, TIMESTAMPTZ_NS)
 TRANSFORMS = (
     IDENTITY, VOID, YEAR, MONTH, DAY, HOUR, bucket(16), bucket(3), truncate(1), truncate(4), truncate(10), truncate(1000)
 )  # fmt: skip
+TRANSFORM_NAMES = tuple(dict.fromkeys(t.name for t in TRANSFORMS))
 NAMES = ("id", "Name", "a b", "ünï", "x.y", "select", "n-1", "q`q", "V", "w", "z9", "ключ")
 _TEXT = ("", "a", "A", "aa", "ab", "Zoë", "ü", "\U0001f600", "a" * 40, "b" * 20 + "x", "\x00", " ", "null", "ﬀ", "\U0010ffff" * 20)
 _DAY_MICROS = 86_400_000_000
 
 
-def primitive(draw: Draw, *, spark: bool = False) -> IcebergType:
+def primitive(draw: Draw, *, spark: bool = False, of: str = "") -> IcebergType:
+    """``of``: the name of a transform that takes the type."""
+    while not _transforms(found := _primitive(draw, spark), of):
+        pass
+    return found
+
+
+def _primitive(draw: Draw, spark: bool) -> IcebergType:
     kinds: list[IcebergType] = [*OF_SPARK, *(() if spark else OF_NO_ENGINE)]
     found = draw.choice([*kinds, "decimal", "decimal", "fixed"])
     if isinstance(found, str):
@@ -80,9 +88,10 @@ def type_of(draw: Draw, *, spark: bool = False, depth: int = 2) -> IcebergType:
     return StructType(tuple(NestedField(0, name, inner(), draw.often(0.2)) for name in names))
 
 
-def schema(draw: Draw, *, spark: bool = False) -> Schema:
-    """At least two primitive columns, required ones among them; ids do not follow the columns' places."""
-    types = [primitive(draw, spark=spark), primitive(draw, spark=spark)]
+def schema(draw: Draw, *, spark: bool = False, of: tuple[str, str] = ("", "")) -> Schema:
+    """At least two primitive columns, which the transforms named ``of`` take, required ones among them; ids do not follow the
+    columns' places."""
+    types = [primitive(draw, spark=spark, of=name) for name in of]
     types += [type_of(draw, spark=spark) for _ in range(draw.randint(0, 4))]
     names = draw.sample(NAMES, len(types))
     struct = StructType(tuple(NestedField(0, n, t, draw.often(0.2)) for n, t in zip(names, types, strict=True)))
@@ -110,31 +119,51 @@ def _sources(found: Schema) -> list[NestedField]:
     return sources
 
 
-def _transform(draw: Draw, type_: IcebergType, what: str) -> Transform:
-    found = draw.choice([t for t in TRANSFORMS if t.can_transform(type_)])
+def _transforms(type_: IcebergType, of: str = "") -> list[Transform]:
+    return [t for t in TRANSFORMS if t.can_transform(type_) and of in ("", t.name)]
+
+
+def _transform(draw: Draw, type_: IcebergType, what: str, of: str = "") -> Transform:
+    found = draw.choice(_transforms(type_, of))
     draw.note(f"{what} {found.name}({getattr(type_, 'name', '')})", f"{what} {found.name}")
     return found
 
 
-def spec(draw: Draw, found: Schema) -> PartitionSpec:
+def _picked(draw: Draw, found: Schema, counts: list[int], of: str) -> list[tuple[NestedField, str]]:
+    """Columns, and the name of a transform for each (empty: any); the first is one for ``of``."""
     columns = _sources(found)
-    picked = [draw.choice(columns) for _ in range(draw.choice([0, 0, 1, 1, 2, 3]))]
+    first = [(draw.choice([f for f in columns if _transforms(f.type, of)]), of)] if of else []
+    return [*first, *((draw.choice(columns), "") for _ in range(draw.choice(counts) - len(first)))]
+
+
+def spec(draw: Draw, found: Schema, of: str = "") -> PartitionSpec:
+    """``of``: the name of the first field's transform."""
     fields = [
-        PartitionField((f.field_id,), 1000 + i, _transform(draw, f.type, "partition"), f"p{i} {f.name}")
-        for i, f in enumerate(picked)
+        PartitionField((f.field_id,), 1000 + i, _transform(draw, f.type, "partition", name), f"p{i} {f.name}")
+        for i, (f, name) in enumerate(_picked(draw, found, [0, 0, 1, 1, 2, 3], of))
     ]
     return PartitionSpec(0, tuple(fields))
 
 
-def sort_order(draw: Draw, found: Schema) -> SortOrder:
-    columns = _sources(found)
-    picked = [draw.choice(columns) for _ in range(draw.choice([0, 1, 1, 1, 2, 2, 3]))]
+def sort_order(draw: Draw, found: Schema, of: str = "") -> SortOrder:
+    """``of``: the name of the first field's transform."""
     fields = []
-    for f in picked:
+    for f, name in _picked(draw, found, [0, 1, 1, 1, 2, 2, 3], of):
         direction, nulls = draw.choice(list(SortDirection)), draw.choice(list(NullOrder))
         draw.note(f"sort {direction.value} {nulls.value}")
-        fields.append(SortField((f.field_id,), _transform(draw, f.type, "sort"), direction, nulls))
+        fields.append(SortField((f.field_id,), _transform(draw, f.type, "sort", name), direction, nulls))
     return SortOrder(1, tuple(fields)) if fields else UNSORTED
+
+
+def transforms_of(found: PartitionSpec, order: SortOrder) -> list[str]:
+    """A note for each transform."""
+    return [
+        *(f"written: partition {f.transform.name}" for f in found.fields),
+        *(f"written: sort {f.transform.name}" for f in order.fields),
+    ]
+
+
+EVERY_TRANSFORM = {f"written: {what} {name}" for what in ("partition", "sort") for name in TRANSFORM_NAMES}
 
 
 def value(draw: Draw, type_: IcebergType) -> Any:

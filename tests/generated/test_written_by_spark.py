@@ -11,7 +11,6 @@ from iceberg_ops.config.job_spec import Source
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.metrics_config import MetricsConfig
-from iceberg_ops.spec.sorting import UNSORTED
 from tests.data.files import batch_of
 from tests.generated import judge, tables
 from tests.generated.drawing import Draw, for_each_seed, missing
@@ -19,18 +18,19 @@ from tests.spark.conftest import Place, place  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.spark
 KIND = "written by Spark"
+PARTITIONED = tables.TRANSFORM_NAMES
+SORTED = (*PARTITIONED[3:], *PARTITIONED[:3])
+"""The first transform of each, by the seed: eight seeds have all of them."""
 
 
 def test_files_of_spark_jobs_are_what_is_recorded_of_them(place: Place) -> None:  # noqa: F811
     def check(draw: Draw) -> None:
-        wanted = tables.schema(draw, spark=True)
-        order = tables.sort_order(draw, wanted)
-        order = tables.sort_order(draw, wanted) if order == UNSORTED else order
+        of = draw.turn(PARTITIONED), draw.turn(SORTED)
+        wanted = tables.schema(draw, spark=True, of=of)
+        spec, order = tables.spec(draw, wanted, of[0]), tables.sort_order(draw, wanted, of[1])
         name, mode = f"t{draw.seed}", draw.choice(["none", "hash", "range"])
         properties = {"write.metadata.metrics.default": "full", "write.distribution-mode": mode}
-        table = place.catalog.create_table(
-            ("db", name), wanted, spec=tables.spec(draw, wanted), sort_order=order, properties=properties
-        )
+        table = place.catalog.create_table(("db", name), wanted, spec=spec, sort_order=order, properties=properties)
         rows = tables.rows(draw, table.schema, most=150)
         path = place.folder / f"{name}.parquet"
         pq.write_table(pa.Table.from_batches([batch_of(table.schema, rows)]), path, row_group_size=40)
@@ -41,7 +41,7 @@ def test_files_of_spark_jobs_are_what_is_recorded_of_them(place: Place) -> None:
             assert any(said in str(e) for said in ("lies outside", "a nested column in a Spark job"))  # noqa: PT017
             draw.note("refused")
             return
-        draw.note(job, f"distribution {mode}")
+        draw.note(job, f"distribution {mode}", *tables.transforms_of(spec, order))
         table = place.table(name)
         metadata, metrics = table.metadata, MetricsConfig.for_table(table.metadata)
         files = [task.data_file for task in plan(table, Scan()).tasks]
@@ -55,4 +55,4 @@ def test_files_of_spark_jobs_are_what_is_recorded_of_them(place: Place) -> None:
         assert {f.sort_order_id for f in files} == {None if order.is_unsorted else metadata.default_sort_order_id}
 
     for_each_seed(KIND, 8, check)
-    assert missing(KIND, {"append", "overwrite", "sort bucket", "sort truncate"}) == set()
+    assert missing(KIND, tables.EVERY_TRANSFORM | {"append", "overwrite"}) == set()

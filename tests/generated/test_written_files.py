@@ -32,6 +32,7 @@ from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from iceberg_ops.spec.metrics_config import MetricsConfig
+from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.types import StructType
@@ -113,19 +114,19 @@ def test_every_file_is_what_is_recorded_of_it() -> None:
 
 
 LANES = "written by lane local"
+PARTITIONED, SORTED = (*tables.TRANSFORM_NAMES, *[""] * 4), (*tables.TRANSFORM_NAMES, *[""] * 3)
+"""The first transform of each, by the seed: 25 seeds have all of them, and most pairs are different ones."""
 
 
 def rows_as_arrow(schema: Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_batches([batch_of(schema, rows)])
 
 
-def table_of(draw: Draw, folder: Path, schema: Schema, order: SortOrder) -> tuple[FileSystemCatalog, Table]:
+def table_of(draw: Draw, folder: Path, schema: Schema, spec: PartitionSpec, order: SortOrder) -> tuple[FileSystemCatalog, Table]:
     catalog = FileSystemCatalog("test", LocalFileIO(), warehouse=str(folder))
     catalog.create_namespace(("db",))
     properties = {"format-version": "3", "write.metadata.metrics.default": draw.choice(METRICS[:3])}
-    return catalog, catalog.create_table(
-        ("db", "t"), schema, spec=tables.spec(draw, schema), sort_order=order, properties=properties
-    )
+    return catalog, catalog.create_table(("db", "t"), schema, spec=spec, sort_order=order, properties=properties)
 
 
 def wrong_in_table(table: Table, files: list[DataFile], schema: Schema) -> list[str]:
@@ -146,8 +147,10 @@ def test_files_of_lane_local_are_what_is_recorded_of_them(tmp_path: Path) -> Non
 
     def check(draw: Draw) -> None:
         folder = tmp_path / str(draw.seed)
-        wanted = tables.schema(draw)
-        catalog, table = table_of(draw, folder, wanted, tables.sort_order(draw, wanted))
+        of = draw.turn(PARTITIONED), draw.turn(SORTED)
+        wanted = tables.schema(draw, of=of)
+        spec, order = tables.spec(draw, wanted, of[0]), tables.sort_order(draw, wanted, of[1])
+        catalog, table = table_of(draw, folder, wanted, spec, order)
         schema, rows = table.schema, tables.rows(draw, wanted)
         parts = [rows[i::3] for i in range(3) if rows[i::3]]
         try:
@@ -169,9 +172,11 @@ def test_files_of_lane_local_are_what_is_recorded_of_them(tmp_path: Path) -> Non
         assert {f.sort_order_id for f in files} - {None} == sorted_ids
         if sorted_ids:
             sorts(draw, table)
+        draw.note(*tables.transforms_of(spec, order), *(["unpartitioned"] if spec.is_unpartitioned else []))
 
     for_each_seed(LANES, 25, check)
-    assert missing(LANES, {"append", "overwrite", "sorted in memory", "sorted on disk", "sorted in stages"}) == set()
+    ways = {"append", "overwrite", "unpartitioned", "sorted in memory", "sorted on disk", "sorted in stages"}
+    assert missing(LANES, tables.EVERY_TRANSFORM | ways) == set()
 
 
 def run_local(job: str, catalog: FileSystemCatalog, path: Path) -> None:
