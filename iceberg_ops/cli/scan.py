@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from iceberg_ops.expressions.predicates import Expression
     from iceberg_ops.scan.planning import Scan
     from iceberg_ops.spec.schema import Schema
+    from iceberg_ops.spec.types import NestedField
     from iceberg_ops.table.table import Table
 
 _TEXT_FORMATS = ("jsonl", "csv")
@@ -156,6 +157,7 @@ def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Bina
     from iceberg_ops.data.arrow.arrow_schema import arrow_schema
 
     _check_columns(schema, "parquet")
+    _check_structs(schema.fields)
     with pq.ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(_cast(batch, writer.schema))
@@ -177,6 +179,19 @@ def _check_columns(schema: Schema, form: str) -> None:
     """Raise UnsupportedError for a schema without columns: the files would not have the number of rows."""
     if not schema.fields:
         raise UnsupportedError(f"not supported: --format {form} without columns, which keeps no rows: use --format jsonl")
+
+
+def _check_structs(fields: Iterable[NestedField], within: str = "") -> None:
+    """Raise UnsupportedError for a struct without fields, which Parquet cannot store."""
+    from iceberg_ops.spec.types import StructType, child_fields
+
+    for f in fields:
+        if f.type == StructType(()):
+            raise UnsupportedError(
+                f"not supported: --format parquet with column {within + f.name!r}, a struct without fields, which Parquet cannot "
+                "store: use --format jsonl or arrow, or choose other --columns"
+            )
+        _check_structs(child_fields(f.type), f"{within}{f.name}.")
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

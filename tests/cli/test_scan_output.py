@@ -183,10 +183,11 @@ def test_an_output_takes_not_the_place_of_a_tables_metadata_whatever_that_is_cal
     assert cli("create", "lake.ns.other", "id bigint").code == 0
     metadata = next((tmp_path / "warehouse/ns/other/metadata").glob("*.metadata.json")).read_bytes()
     other = tmp_path / "foo.json"
-    other.write_bytes(packed(metadata))
+    content = packed(metadata)
+    other.write_bytes(content)
     ran = cli("scan", "lake.ns.t", "-o", str(other))
     assert (ran.code, "it would replace a table's metadata" in ran.err) == (1, True)
-    assert other.read_bytes() == packed(metadata)
+    assert other.read_bytes() == content
 
 
 def test_an_output_takes_the_place_of_rows_that_have_the_names_of_metadata(cli: Cli, outside: Path, tmp_path: Path) -> None:
@@ -336,3 +337,11 @@ def test_a_cell_of_csv_with_any_end_of_a_line_is_quoted(cli: Cli, tmp_path: Path
     assert (tmp_path / "a.csv").read_bytes().decode() == f'id,"a{quoted}"\n1,"x{quoted}y"\n2,plain\n'
     read = pyarrow.csv.read_csv(tmp_path / "a.csv", parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
     assert read.to_pylist() == [{"id": 1, f"a{special}": f"x{special}y"}, {"id": 2, f"a{special}": "plain"}]
+
+
+@pytest.mark.parametrize("columns", ["_partition", "id,_partition"])
+def test_a_struct_without_fields_is_not_printed_as_parquet(cli: Cli, data_file: Path, columns: str) -> None:
+    ran = cli("scan", "lake.ns.t", "--columns", columns, "--format", "parquet")
+    assert (ran.code, ran.out) == (1, "")
+    assert "error: UNSUPPORTED: not supported: --format parquet with column '_partition', a struct without fields" in ran.err
+    assert cli("scan", "lake.ns.t", "--columns", columns).out.count('"_partition": {}') == 3
