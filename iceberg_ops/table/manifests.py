@@ -331,8 +331,8 @@ def write_manifest_list(
 def _first_free_row_id(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> int:
     """The table's ``next-row-id``, or a later one, if manifests have ids beyond it: the snapshot of another engine that gave ids to
     rows of an upgraded table may count its own rows only."""
-    data = (m for m in manifests if m.content is ManifestContent.DATA and m.first_row_id is not None)
-    return max(metadata.next_row_id or 0, *(m.first_row_id + _rows_of(m) for m in data), 0)
+    data = ((m, m.first_row_id) for m in manifests if m.content is ManifestContent.DATA)
+    return max(metadata.next_row_id or 0, *(first + _rows_of(m) for m, first in data if first is not None), 0)
 
 
 def _rows_of(m: ManifestFile) -> int:

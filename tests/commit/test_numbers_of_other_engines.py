@@ -17,6 +17,7 @@ from iceberg_ops.commit.operations.metadata_updates import UpgradeFormatVersion
 from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.serde.json.metadata_json import metadata_from_dict, metadata_to_dict
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.manifests import UNASSIGNED, ManifestContent, ManifestFile
 from iceberg_ops.spec.updates import AddSnapshot
@@ -51,8 +52,19 @@ def made(catalog: MemoryCatalog, operation: Any) -> Table:
     return commit(catalog, catalog.load_table(IDENTIFIER), operation).table
 
 
+def test_a_snapshot_whose_parent_is_below_zero_has_none() -> None:
+    """ClickHouse writes -1 for the first snapshot."""
+    catalog = make_catalog()
+    make_table(catalog)
+    stored = metadata_to_dict(made(catalog, AppendFiles(added=(A,))).metadata)
+    stored["snapshots"][0]["parent-snapshot-id"] = -1
+    metadata = metadata_from_dict(stored)
+    assert metadata.snapshots[0].parent_snapshot_id is None
+    assert "parent-snapshot-id" not in metadata_to_dict(metadata)["snapshots"][0]
+
+
 def without_minimum(m: ManifestFile) -> ManifestFile:
-    """As DuckDB lists a manifest of a v1 list."""
+    """As DuckDB lists a manifest of which it does not know the minimum."""
     return replace(m, min_sequence_number=UNASSIGNED) if m.sequence_number == 0 else m
 
 
@@ -145,7 +157,7 @@ def test_rows_of_an_upgraded_table_get_ids_of_their_own_though_the_list_counts_t
 
 
 def test_new_rows_get_no_ids_that_manifests_of_another_engine_have_given_beyond_its_own_count() -> None:
-    """An engine that gives ids to the rows of an upgraded table, and counts only those that it added."""
+    """DuckDB gives ids to the rows of an upgraded table, and counts only those that it added."""
     catalog = make_catalog()
     make_table(catalog)
     made(catalog, AppendFiles(added=(A, B)))

@@ -87,7 +87,7 @@ def test_what_is_written_is_read_back(rows: list[ManifestFile], version: int) ->
 
 
 def test_numbers_below_zero_are_unknown() -> None:
-    """iceberg-go and DuckDB write them for what a v1 list does not record."""
+    """iceberg-go writes them for counts that a v1 list does not record, and DuckDB for a minimum that it does not know."""
     names = [f"{status}_{what}_count" for status in ("added", "existing", "deleted") for what in ("files", "rows")]
     unknown = a_manifest(sequence_number=0, **dict.fromkeys((*names, "min_sequence_number", "first_row_id"), -1))
     (read,) = read_manifest_list(written([unknown], 3), "l.avro")

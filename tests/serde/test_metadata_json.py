@@ -271,14 +271,6 @@ def test_the_oldest_v1_form_is_read_and_both_forms_are_written() -> None:
     assert "sequence-number" not in written["snapshots"][0]
 
 
-def test_a_snapshot_whose_parent_is_below_zero_has_none() -> None:
-    """ClickHouse writes -1 for the first snapshot."""
-    changes = {"snapshots": [{**snapshot, "parent-snapshot-id": -1} for snapshot in document()["snapshots"]]}
-    metadata = metadata_from_dict(document(**changes))
-    assert {s.parent_snapshot_id for s in metadata.snapshots} == {None}
-    assert all("parent-snapshot-id" not in s for s in metadata_to_dict(metadata)["snapshots"])
-
-
 def test_v1_keys_are_left_out_of_later_versions() -> None:
     """UPG-01 META-07 META-10 GEN-05"""
     written = metadata_to_dict(metadata_from_dict(document(2, schema={"x": 1}, **{"partition-spec": []})))

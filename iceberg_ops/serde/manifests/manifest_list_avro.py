@@ -29,7 +29,7 @@ def read_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
     """The rows in file order; error messages start with ``name`` (the list's location).
 
     Columns that a version lacks have these values: content data, sequence numbers 0 (MLIST-22), counts unknown (None). So has a
-    number below 0, by which some writers mean that they do not know it (iceberg-go, DuckDB: manifests of a v1 list). Raises
+    number below 0, by which some writers mean that they do not know it (iceberg-go: counts that a v1 list lacks). Raises
     CorruptTableError, UnsupportedError (encrypted, unknown codec).
     """
     container, schema = _opened(data, name)
