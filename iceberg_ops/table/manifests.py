@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, FormerColumnsError
 from iceberg_ops.io.far_files import bytes_ahead
 from iceberg_ops.io.file_io import FileIO, is_far
@@ -21,8 +22,9 @@ from iceberg_ops.serde.manifests.manifest_avro import ManifestEncoder, read_live
 from iceberg_ops.serde.manifests.manifest_columnar import FEWEST_RECORDS, EntryColumns
 from iceberg_ops.serde.manifests.manifest_list_avro import ManifestListReader, assign_inherited, read_manifest_list
 from iceberg_ops.serde.manifests.manifest_list_avro import write_manifest_list as encode_manifest_list
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.entry_cache import EntryCache, entries_bytes
@@ -285,10 +287,12 @@ class ManifestWriter:
 
 @dataclass(frozen=True, slots=True)
 class WrittenManifestList:
-    """A manifest list in storage: its rows as written, and (v3) the next free row id after it."""
+    """A manifest list in storage: its rows as written, and (v3) the first row id that it assigns, and the next free one after
+    it."""
 
     location: str
     manifests: tuple[ManifestFile, ...]
+    first_row_id: int | None = None
     next_row_id: int | None = None
 
 
@@ -307,9 +311,9 @@ def write_manifest_list(
     New manifests get the sequence number, and in v3 tables row ids from the table's ``next-row-id``; unknown counts are filled in.
     """
     version = metadata.format_version
-    first_row_id = (metadata.next_row_id or 0) if version >= 3 else None
-    counted = [m if version == 1 or _is_counted(m) else _counted(metadata, io, m) for m in manifests]
-    rows, next_row_id = assign_inherited(counted, sequence_number=sequence_number if version > 1 else 0, first_row_id=first_row_id)
+    known = [m if version == 1 or _is_counted(m) else counted(metadata, io, m) for m in manifests]
+    first_row_id = _first_free_row_id(metadata, known) if version >= 3 else None
+    rows, next_row_id = assign_inherited(known, sequence_number=sequence_number if version > 1 else 0, first_row_id=first_row_id)
     data = encode_manifest_list(
         rows,
         snapshot_id=snapshot_id,
@@ -321,7 +325,43 @@ def write_manifest_list(
     )
     location = f"{metadata_folder(metadata)}/snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro"
     io.write(location, data)
-    return WrittenManifestList(location, tuple(rows), next_row_id)
+    return WrittenManifestList(location, tuple(rows), first_row_id, next_row_id)
+
+
+def _first_free_row_id(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> int:
+    """The table's ``next-row-id``, or a later one, if manifests have ids beyond it: the snapshot of another engine that gave ids to
+    rows of an upgraded table may count its own rows only."""
+    data = ((m, m.first_row_id) for m in manifests if m.content is ManifestContent.DATA)
+    return max(metadata.next_row_id or 0, *(first + _rows_of(m) for m, first in data if first is not None), 0)
+
+
+def _rows_of(m: ManifestFile) -> int:
+    return (m.added_rows_count or 0) + (m.existing_rows_count or 0)
+
+
+def certainly_counted(table: Table, manifests: Sequence[ManifestFile], parent: Snapshot | None) -> Sequence[ManifestFile]:
+    """``manifests``, of which those of ``parent`` will get row ids in a v3 table. If the total of its summary is not that of its
+    list, their rows are counted: with too low counts, two rows would get one id. Raises CorruptTableError."""
+    if table.metadata.format_version < 3 or parent is None or not any(map(_lacks_row_ids, manifests)):
+        return manifests
+    listed = sum(_rows_of(m) for m in manifests_of(table, parent) if m.content is ManifestContent.DATA)
+    if count_of(parent.summary.get(summary_keys.TOTAL_RECORDS)) == listed:
+        return manifests
+    with manifests_ahead(table, (m for m in manifests if _lacks_row_ids(m))) as near:
+        return [_counted_if_readable(near, m) if _lacks_row_ids(m) else m for m in manifests]
+
+
+def _lacks_row_ids(m: ManifestFile) -> bool:
+    """Whether another commit wrote the manifest, and its files have no row ids."""
+    return m.content is ManifestContent.DATA and m.first_row_id is None and m.sequence_number != UNASSIGNED
+
+
+def _counted_if_readable(table: Table, m: ManifestFile) -> ManifestFile:
+    """A manifest of former columns (another engine has replaced the table) keeps its counts."""
+    try:
+        return counted(table.metadata, table.io, m)
+    except FormerColumnsError:
+        return m
 
 
 def _is_counted(m: ManifestFile) -> bool:
@@ -329,8 +369,9 @@ def _is_counted(m: ManifestFile) -> bool:
     return None not in counts and None not in (m.added_rows_count, m.existing_rows_count, m.deleted_rows_count)
 
 
-def _counted(metadata: TableMetadata, io: FileIO, m: ManifestFile) -> ManifestFile:
-    """The manifest with the counts that its old list did not record (required since v2)."""
+def counted(metadata: TableMetadata, io: FileIO, m: ManifestFile) -> ManifestFile:
+    """The manifest with the counts of its entries: an old list need not record them (required since v2). Raises
+    CorruptTableError."""
     files, rows = [0, 0, 0], [0, 0, 0]
     for entry in cached_entries(metadata, io, m):
         files[entry.status] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import UnsupportedError, ValidationError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.serde.json.metadata_json import metadata_to_json
+from iceberg_ops.spec.snapshots import MetadataLogEntry
 from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.metadata_files import new_metadata_location, write_metadata
 from tests.actions.lake import Lake
@@ -215,7 +218,9 @@ def test_an_earlier_state_that_was_registered_again_is_maintained_once_the_later
     assert lake.rows() == ROWS[:1]
 
 
-def test_what_a_commit_that_died_has_left_is_no_second_catalog(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lists_itself", [False, True])
+def test_what_a_commit_that_died_has_left_is_no_second_catalog(tmp_path: Path, lists_itself: bool) -> None:
+    """``lists_itself``: ClickHouse enters a metadata file in its own metadata log."""
     catalog = sql(tmp_path)
     catalog.create_namespace(("ns",))
     make_table(catalog)
@@ -224,6 +229,10 @@ def test_what_a_commit_that_died_has_left_is_no_second_catalog(tmp_path: Path) -
     died = lake.append([ROWS[1]])
     catalog._swap_pointer(IDENTIFIER, died.metadata_location, table.metadata_location)
     left = Path(died.metadata_location)
+    if lists_itself:
+        own = MetadataLogEntry(died.metadata.last_updated_ms, died.metadata_location)
+        written = replace(died.metadata, metadata_log=(*died.metadata.metadata_log, own))
+        left.write_bytes(metadata_to_json(written))
     assert lake.run("remove_orphan_files", now=later).status == "committed"
     assert not left.exists()
     assert lake.rows() == ROWS[:1]

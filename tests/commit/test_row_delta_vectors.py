@@ -13,6 +13,7 @@ import pytest
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.manifests.staged_files import commit_staged
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.commit.validation import checks as validation
@@ -22,7 +23,7 @@ from iceberg_ops.errors import BadInputError, CommitFailedError, ValidationError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, numbered
-from tests.builders import data_file, make_catalog, make_table
+from tests.builders import data_file, deletion_vector, make_catalog, make_table, position_deletes
 from tests.catalog.wrappers import FailsNTimes, Meddles
 
 
@@ -185,3 +186,50 @@ def test_an_update_whose_file_was_rewritten_is_still_refused() -> None:
     world.lake.run("rewrite_data_files", rewrite_all=True)
     with pytest.raises(ValidationError, match="missing data files"):
         world.commit(mine)
+
+
+def with_delete_files(world: World, *data_paths: str) -> Table:
+    """Another engine, which knows no vectors, deletes a row of each of these files in a v3 table."""
+    table = world.lake.table
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validation, "no_wrong_delete_format", lambda *_: None)
+        for number, path in enumerate(data_paths):
+            delta = RowDelta(added_deletes=(position_deletes(f"positions-{number}", path),), isolation=None)
+            table = commit(world.lake.catalog, table, delta).table
+    return table
+
+
+LEFT_OUT = "found new position delete for data file with a new deletion vector"
+
+
+@pytest.mark.parametrize("isolation", ["serializable", "snapshot", None])
+@pytest.mark.parametrize("merges", [True, False])
+def test_a_vector_does_not_leave_out_positions_that_a_delete_file_deleted_meanwhile(merges: bool, isolation: Any) -> None:
+    """It would take the place of that file, and the row would be back."""
+    world = World.make()
+    delta = world.delta(1, merges_vectors=merges, isolation=isolation)
+    (path,) = {f.referenced_data_file or "" for f in delta.added_deletes}
+    table = with_delete_files(world, "another.parquet", path)
+    with pytest.raises(ValidationError, match=LEFT_OUT) as refused:
+        commit(world.lake.catalog, table, delta)
+    assert refused.value.file_paths == (path,)
+
+
+def test_positions_of_other_files_are_none_of_a_vector() -> None:
+    world = World.make()
+    delta = world.delta(1)
+    table = with_delete_files(world, "another.parquet")
+    assert commit(world.lake.catalog, table, delta).snapshot is not None
+
+
+def test_a_conversion_to_vectors_does_not_leave_them_out_either() -> None:
+    world = World.make()
+    first = plan(world.lake.table, Scan()).tasks[0].file_path
+    table = with_delete_files(world, first)
+    converted = RewriteFiles(
+        removed_deletes=(position_deletes("positions-0", first),),
+        added_deletes=(deletion_vector("v", first),),
+        starting_snapshot_id=table.metadata.current_snapshot_id,
+    )
+    with pytest.raises(ValidationError, match=LEFT_OUT):
+        commit(world.lake.catalog, with_delete_files(world, first), converted)

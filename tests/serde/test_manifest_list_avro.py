@@ -86,6 +86,16 @@ def test_what_is_written_is_read_back(rows: list[ManifestFile], version: int) ->
         assert after == before
 
 
+def test_numbers_below_zero_are_unknown() -> None:
+    """iceberg-go writes them for counts that a v1 list does not record, and DuckDB for a minimum that it does not know."""
+    names = [f"{status}_{what}_count" for status in ("added", "existing", "deleted") for what in ("files", "rows")]
+    unknown = a_manifest(sequence_number=0, **dict.fromkeys((*names, "min_sequence_number", "first_row_id"), -1))
+    (read,) = read_manifest_list(written([unknown], 3), "l.avro")
+    assert [getattr(read, name) for name in names] == [None] * 6
+    assert (read.sequence_number, read.min_sequence_number, read.first_row_id) == (0, 0, None)
+    assert read.has_live_files
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(manifests, min_size=1, max_size=6), st.data())
 def test_many_lists_are_read_as_each_alone_whatever_rows_they_share(rows: list[ManifestFile], data: st.DataObject) -> None:

@@ -121,6 +121,8 @@ class Shape:
     """The table's location and data path change."""
     codecs: bool = field(default=False, repr=False)
     """Metadata files are compressed, and no longer."""
+    unknowing: bool = field(default=False, repr=False)
+    """The other engine's manifest lists have numbers below 0 for earlier manifests."""
 
     @property
     def names(self) -> list[str]:
@@ -161,7 +163,15 @@ _ODDITIES: dict[str, float] = {
     "raises": 0.5,
 }
 
-_DRAWN_LAST = {"uuids_differ": 0.15, "replaced": 0.05, "lodger": 0.4, "more_foreign": 0.12, "moves": 0.08, "codecs": 0.08}
+_DRAWN_LAST = {
+    "uuids_differ": 0.15,
+    "replaced": 0.05,
+    "lodger": 0.4,
+    "more_foreign": 0.12,
+    "moves": 0.08,
+    "codecs": 0.08,
+    "unknowing": 0.15,
+}
 
 
 def draw(rng: random.Random) -> Shape:

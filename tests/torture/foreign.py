@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
+from iceberg_ops.spec.manifests import UNASSIGNED, ManifestContent, ManifestFile
 from iceberg_ops.spec.requirements import (
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
@@ -209,6 +209,8 @@ def swap_in(
     ``without_counts``. ``more``: updates that come first."""
     if without_counts and now.metadata.format_version == 1:
         manifests = [dataclasses.replace(m, **dict.fromkeys(COUNTS)) for m in manifests]
+    elif w.unknowing and now.metadata.format_version > 1:
+        manifests = [without_numbers(m, now.metadata.format_version) for m in manifests]
     metadata, io = now.metadata if replacement is None else replacement[0], now.io
     parent = head_of(metadata, w.branch)
     head = None if parent is None else parent.snapshot_id
@@ -236,6 +238,15 @@ def swap_in(
         w.catalog.commit_table(now, (*same_uuid(now), AssertRefSnapshotId(w.branch, head)), updates)
     else:
         w.catalog.commit_table(now, as_loaded(now), (*replacement[1], *updates))
+
+
+def without_numbers(m: ManifestFile, version: int) -> ManifestFile:
+    """As iceberg-go and DuckDB list a manifest of earlier commits of which they do not know the numbers; row ids need those of
+    rows."""
+    if m.sequence_number == UNASSIGNED:
+        return m
+    names = [name for name in COUNTS if "files" in name or version < 3 or m.first_row_id is not None]
+    return dataclasses.replace(m, min_sequence_number=UNASSIGNED, **dict.fromkeys(names, -1))
 
 
 def as_loaded(table: Table) -> tuple[TableRequirement, ...]:

@@ -18,6 +18,7 @@ SIGHTS = frozenset(
         "a file is live twice",
         "a file that another engine compacted",
         "a manifest list without counts",
+        "a manifest list with numbers below 0",
         "a partition field name again",
         "a partition field whose source is dropped",
         "a picked snapshot of another engine",
@@ -102,6 +103,8 @@ def _of_another_engine(metadata: Metadata, snapshot: Mapping[str, Any], manifest
         yield "a snapshot without an operation"
     if any(m.get("added_files_count", m.get("added_data_files_count")) is None for m in manifests):
         yield "a manifest list without counts"
+    if any(m.get("added_files_count") == -1 for m in manifests):
+        yield "a manifest list with numbers below 0"
     if (source := summary.get("source-snapshot-id")) is not None:
         yield "a picked snapshot"
         sources = [s for s in metadata["snapshots"] if str(s["snapshot-id"]) == source]

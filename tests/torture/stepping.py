@@ -64,6 +64,8 @@ class Writer:
         """Rows that it does not change keep their row ids, as they do if it has no effect."""
         self.becomes: Callable[[Any], Any] = lambda row: row
         """What a row that keeps its row id looks like afterwards."""
+        self.unknowing = False
+        """If it is of another engine: its manifest lists may not know the numbers of earlier manifests."""
         self.act: Any = None
         """The work that it is about to commit (``acts``)."""
         self.loads: list[Table] = []

@@ -406,6 +406,7 @@ class World:
 
     def begin(self, kind: str, work: Callable[[World, Writer], None]) -> Writer:
         writer = Writer(kind, partial(self._work, work), self.clock)
+        writer.unknowing = self.shape.unknowing
         writer.catalog = self.random.choice(self.catalogs)
         self.active.append(writer)
         self.count("writers", kind)

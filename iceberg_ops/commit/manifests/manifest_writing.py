@@ -18,7 +18,7 @@ from iceberg_ops.serde.manifests.manifest_rewriting import Rows
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.manifests import WrittenManifestList, entries_of, write_manifest_list
+from iceberg_ops.table.manifests import WrittenManifestList, certainly_counted, entries_of, write_manifest_list
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table
 
@@ -103,7 +103,7 @@ class ManifestFolder:
         written = write_manifest_list(
             table.metadata,
             table.io,
-            manifests,
+            certainly_counted(table, manifests, parent),
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=None if parent is None else parent.snapshot_id,
             sequence_number=sequence_number,

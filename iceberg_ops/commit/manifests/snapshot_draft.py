@@ -38,6 +38,7 @@ from iceberg_ops.errors import BadInputError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.encrypted_tables import forbid_plain_files
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUUID, TableRequirement
@@ -85,9 +86,10 @@ class Target:
 
 
 class SnapshotDraft:
-    """The ``Prepared`` of every operation that makes a snapshot."""
+    """The ``Prepared`` of every operation that makes a snapshot. Raises UnsupportedError for an encrypted table."""
 
     def __init__(self, table: Table) -> None:
+        forbid_plain_files(table.metadata)
         self.folder = ManifestFolder(_new_snapshot_id(table))
         self._refs = frozenset(table.metadata.refs)
         self._callers_specs = table.metadata.specs_by_id
@@ -217,7 +219,6 @@ class SnapshotDraft:
         self.forbid_removed_branch(table, target.branch)
         specs = _specs_of(metadata, made.manifests)
         sequence_number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
-        first_row_id = (metadata.next_row_id or 0) if metadata.format_version >= 3 else None
         written = self.folder.write_list(table, made.manifests, parent, sequence_number)
         summary = self._summary(table, target, parent, made)
         timestamp = max(target.timestamp_ms or time.time_ns() // 1_000_000, metadata.last_updated_ms)
@@ -229,8 +230,8 @@ class SnapshotDraft:
             manifest_list=written.location,
             summary=summary,
             schema_id=metadata.current_schema_id,
-            first_row_id=first_row_id,
-            added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
+            first_row_id=written.first_row_id,
+            added_rows=None if written.first_row_id is None else (written.next_row_id or 0) - written.first_row_id,
         )
         updates: list[TableUpdate] = [AddSnapshot(snapshot, metadata.schema, specs)]
         requirements: list[TableRequirement] = [AssertTableUUID(metadata.table_uuid), *_parent_stays(metadata, target, parent)]
@@ -320,9 +321,16 @@ def _oldest_data(kept: Sequence[ManifestFile], added: Sequence[NewFile], last_se
     """No remaining or added data file has a lower data sequence number. Files that this commit adds with an older number count:
     equality deletes since then still apply to them."""
     numbers = [last_sequence_number]
-    numbers += [m.min_sequence_number for m in kept if m.has_live_files and m.min_sequence_number != UNASSIGNED]
+    numbers += [_lowest_number(m) for m in kept if m.has_live_files and m.min_sequence_number != UNASSIGNED]
     numbers += [n.sequence_number for n in added if n.sequence_number is not None]
     return min(numbers)
+
+
+def _lowest_number(manifest: ManifestFile) -> int:
+    """The recorded minimum; 0 if that cannot be right, because the manifest holds files of earlier commits than its own and the
+    minimum is not below its own number: some engines record that for all manifests that they rewrite."""
+    is_own_number = manifest.sequence_number != UNASSIGNED and manifest.min_sequence_number >= manifest.sequence_number
+    return 0 if is_own_number and manifest.existing_files_count != 0 else manifest.min_sequence_number
 
 
 def _operation_of(changes: Changes, removed: RemovedFiles) -> SnapshotOperation:

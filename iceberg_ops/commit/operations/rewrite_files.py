@@ -14,7 +14,7 @@ from iceberg_ops.commit.manifests.snapshot_operation import SnapshotOperationFie
 from iceberg_ops.commit.protocol.history import History
 from iceberg_ops.commit.protocol.operation import StagedCommit
 from iceberg_ops.commit.validation import checks as validation
-from iceberg_ops.commit.validation import schema_conflicts
+from iceberg_ops.commit.validation import schema_conflicts, vectors_and_positions
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.snapshots import SnapshotOperation
@@ -63,6 +63,7 @@ class RewriteFiles(SnapshotOperationFields):
             validation.no_rows_caught_up(table, history, moved, self.added_data)
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
+            vectors_and_positions.no_positions_left_out(table, history, self.added_deletes)
         # This check is last: its conflicts can be carried over, if there is no other one (``carry_over``).
         if self.removed_data:
             keeps_number = self.data_sequence_number is not None

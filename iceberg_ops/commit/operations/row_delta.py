@@ -18,7 +18,7 @@ from iceberg_ops.commit.operations.row_delta_vectors import unite
 from iceberg_ops.commit.protocol.history import History
 from iceberg_ops.commit.protocol.operation import StagedCommit
 from iceberg_ops.commit.validation import checks as validation
-from iceberg_ops.commit.validation import schema_conflicts
+from iceberg_ops.commit.validation import schema_conflicts, vectors_and_positions
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
@@ -84,6 +84,8 @@ class RowDelta(SnapshotOperationFields):
             history.no_other_line()
         if not self.merges_vectors:
             validation.no_second_deletion_vector(history, self.added_deletes, rows)
+        if self.starting_snapshot_id is not None:
+            vectors_and_positions.no_positions_left_out(table, history, self.added_deletes)
         validation.no_missing_references(history, self._references(), rows, forgive_deletes=not self.is_update)
         if self.starting_snapshot_id is not None:
             validation.no_reference_added_again(table, history, self._references(), self.added_deletes)

@@ -26,6 +26,7 @@ from iceberg_ops.serde.json.partition_json import spec_from_dict, spec_to_dict
 from iceberg_ops.serde.json.schema_json import schema_from_dict, schema_to_dict
 from iceberg_ops.serde.json.sort_json import sort_order_from_dict, sort_order_to_dict
 from iceberg_ops.spec.content_files import FileFormat
+from iceberg_ops.spec.encrypted_tables import forbid_plain_files
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, lineage_twin
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.partition_paths import partition_path
@@ -61,7 +62,8 @@ class WriteContext:
         cls, metadata: TableMetadata, *, spec_id: int | None = None, sort_order_id: int | None = None, row_lineage: bool = False
     ) -> WriteContext:
         """New files of a table, by default in its default spec. Raises CorruptTableError for an unknown spec,
-        UnsupportedError for a spec with an unknown transform (GEN-09)."""
+        UnsupportedError for a spec with an unknown transform (GEN-09) and for an encrypted table (ENC-02)."""
+        forbid_plain_files(metadata)
         spec = metadata.spec if spec_id is None else metadata.specs_by_id.get(spec_id)
         if spec is None:
             raise CorruptTableError(f"table {metadata.location}: partition spec {spec_id} is not in the metadata")

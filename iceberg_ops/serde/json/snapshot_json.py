@@ -29,17 +29,19 @@ def snapshot_to_dict(snapshot: Snapshot, format_version: int = 2) -> dict[str, A
 
 
 def snapshot_from_dict(value: Any) -> Snapshot:
-    """The snapshot of a JSON object; a missing sequence number is 0 (v1). Raises CorruptTableError."""
+    """The snapshot of a JSON object; a missing sequence number is 0 (v1), and a parent below 0 is none (ClickHouse writes -1 for
+    the first snapshot). Raises CorruptTableError."""
     found = JsonObject(value, "a snapshot")
     snapshot_id = found.get("snapshot-id", as_long)
     found.what = f"snapshot {snapshot_id}"
     manifest_list = found.maybe("manifest-list", as_text)
     manifests = found.maybe("manifests", as_list)
+    parent = found.maybe("parent-snapshot-id", as_long)
     if manifest_list is None and manifests is None:
         raise CorruptTableError(f"{found.what} has neither manifest-list nor manifests")
     return Snapshot(
         snapshot_id=snapshot_id,
-        parent_snapshot_id=found.maybe("parent-snapshot-id", as_long),
+        parent_snapshot_id=None if parent is None or parent < 0 else parent,
         sequence_number=found.maybe("sequence-number", as_long) or 0,
         timestamp_ms=found.get("timestamp-ms", as_long),
         manifest_list=manifest_list,

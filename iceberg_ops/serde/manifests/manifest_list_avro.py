@@ -28,7 +28,8 @@ _CONTENTS = tuple(ManifestContent)
 def read_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
     """The rows in file order; error messages start with ``name`` (the list's location).
 
-    Columns that a version lacks have these values: content data, sequence numbers 0 (MLIST-22), counts unknown (None). Raises
+    Columns that a version lacks have these values: content data, sequence numbers 0 (MLIST-22), counts unknown (None). So has a
+    number below 0, by which some writers mean that they do not know it (iceberg-go: counts that a v1 list lacks). Raises
     CorruptTableError, UnsupportedError (encrypted, unknown codec).
     """
     container, schema = _opened(data, name)
@@ -181,19 +182,23 @@ def _unchecked(r: Mapping[str, Any], name: str) -> ManifestFile:
         manifest_length=length,
         partition_spec_id=get("f502") or 0,
         content=_CONTENTS[content],
-        sequence_number=get("f515") or 0,
-        min_sequence_number=get("f516") or 0,
+        sequence_number=_known(get("f515")) or 0,
+        min_sequence_number=_known(get("f516")) or 0,
         added_snapshot_id=get("f503"),
-        added_files_count=get("f504"),
-        existing_files_count=get("f505"),
-        deleted_files_count=get("f506"),
-        added_rows_count=get("f512"),
-        existing_rows_count=get("f513"),
-        deleted_rows_count=get("f514"),
+        added_files_count=_known(get("f504")),
+        existing_files_count=_known(get("f505")),
+        deleted_files_count=_known(get("f506")),
+        added_rows_count=_known(get("f512")),
+        existing_rows_count=_known(get("f513")),
+        deleted_rows_count=_known(get("f514")),
         partitions=None if partitions is None else tuple(_summary(p, name) for p in partitions),
         key_metadata=get("f519"),
-        first_row_id=get("f520"),
+        first_row_id=_known(get("f520")),
     )
+
+
+def _known(number: int | None) -> int | None:
+    return None if number is None or number < 0 else number
 
 
 def _summary(p: Mapping[str, Any], name: str) -> FieldSummary:
