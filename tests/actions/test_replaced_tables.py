@@ -15,12 +15,12 @@ from iceberg_ops.commit.operations.expiry import expire
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operations.refs import RemoveRef, SetRef
 from iceberg_ops.data.rewriting.changelog import changelog_batches
-from iceberg_ops.errors import SchemaError
-from iceberg_ops.expressions.predicates import eq, gt
+from iceberg_ops.errors import FormerColumnsError, SchemaError
+from iceberg_ops.expressions.predicates import eq, gt, not_null
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import LONG, STRING, DecimalType, IcebergType, NestedField
+from iceberg_ops.spec.types import LONG, STRING, TIMESTAMP, DecimalType, IcebergType, NestedField
 from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
 from iceberg_ops.table import manifests
 from iceberg_ops.table.entry_cache import EntryCache
@@ -175,6 +175,29 @@ def test_a_branch_of_the_former_table_is_read_where_the_table_lacks_the_partitio
         expire(lake.catalog, lake.table, ExpireSnapshots(older_than_ms=2**60, retain_last=1, clean_expired_metadata=True))
     assert {f.rule for f in IntegrityCheck(lake.table).findings()} == {"data-file-exists"}
     commit(lake.catalog, lake.table, UpdateSchema(schema=Schema.of(schema(now).fields[0]), keep_delete_keys=True))
+
+
+def test_a_branch_with_former_files_keeps_their_schema() -> None:
+    """No partition value has the former type. Without the schema the former number would be read as a moment."""
+    catalog = make_catalog()
+    catalog.create_table(IDENTIFIER, schema(LONG))
+    lake = Lake(catalog)
+    lake.append([(1, "a", 5)])
+    commit(catalog, lake.table, SetRef(ref="audit", snapshot_id=lake.table.metadata.current_snapshot_id or 0))
+    commit(catalog, lake.table, Replaced(schema=schema(TIMESTAMP), is_empty=True))
+    lake.append([(9, "z", None)])
+    commit(catalog, lake.table, AppendFiles(added=lake.written([(8, "x", None)]), branch="audit", merge=False))
+    expiry = ExpireSnapshots(older_than_ms=2**60, retain_last=1, clean_expired_metadata=True)
+    expire(catalog, lake.table, expiry)
+    assert len(lake.table.metadata.schemas) == 2
+    with pytest.raises(FormerColumnsError):
+        lake.rows(Scan(ref="audit"))
+    with pytest.raises(FormerColumnsError):
+        lake.rows(Scan(ref="audit", where=not_null("region")))
+    commit(catalog, lake.table, RemoveRef(ref="audit"))
+    lake.append([(10, "y", None)])
+    expire(catalog, lake.table, expiry)
+    assert len(lake.table.metadata.schemas) == 1
 
 
 @pytest.mark.parametrize("spec", [UNPARTITIONED, BY_REGION], ids=["unpartitioned", "by region"])

@@ -33,7 +33,7 @@ from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import DATE
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
-from iceberg_ops.table.former_columns import live_entries_of
+from iceberg_ops.table.former_columns import live_entries_of, of_former_columns
 from iceberg_ops.table.manifests import ManifestLists
 from iceberg_ops.table.table import Table
 
@@ -132,7 +132,7 @@ def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
     specs |= {m.partition_spec_id for m, _ in manifests.values()}
     if schemas < metadata.schemas_by_id.keys():
         schemas |= _schemas_with(metadata, schemas, _needed_fields(table, specs, manifests.values()))
-        schemas |= _schemas_of_old_types(metadata, specs)
+        schemas |= _schemas_of_old_types(metadata, specs) | _former_schemas(table, manifests.values())
     updates: list[TableUpdate] = []
     if unused := tuple(sorted(metadata.specs_by_id.keys() - specs)):
         updates.append(RemovePartitionSpecs(unused))
@@ -152,6 +152,15 @@ def _needed_fields(table: Table, spec_ids: set[int], manifests: Iterable[tuple[M
             for entry in live_entries_of(table, snapshot, manifest):
                 found |= set(entry.data_file.equality_ids or ())
     return found
+
+
+def _former_schemas(table: Table, manifests: Iterable[tuple[ManifestFile, Snapshot]]) -> set[int]:
+    """Schemas of columns that another engine has replaced, as long as files with them are live, on a branch that has snapshots with
+    the current schema. Without these schemas a long of a former column is read, and filtered, as the timestamp that has its id
+    now."""
+    if not of_former_columns(table, (manifest for manifest, _ in manifests)):
+        return set()
+    return {s.schema_id for s in table.metadata.schemas if not table.metadata.reads_columns_of(s)}
 
 
 def _schemas_with(metadata: TableMetadata, kept: set[int], field_ids: set[int]) -> set[int]:
