@@ -75,13 +75,13 @@ def once_in_a_snapshot(_: Any, after: Table, gone: Sequence[Any], statistics: It
     )
 
 
-def whatever_has_the_name(original: Any, table: Table, reload: Callable[[], Table], *args: Any, **more: Any) -> Any:
+def whatever_has_the_name(original: Any, proof: Any, found: Sequence[str]) -> Any:
     """The table that now has the name was taken for the one that had it before."""
-    now = reload()
-    return original(replace(table, metadata=now.metadata), reload, *args, **more)
+    proof.table = replace(proof.table, metadata=proof.reload().metadata)
+    return original(proof, found)
 
 
-def as_it_is_spelled(_: Any, io: Any, *folders: Any) -> Callable[[str], str]:
+def as_it_is_spelled(_: Any, io: Any, *folders: Any, deletes: bool = False) -> Callable[[str], str]:
     return lambda location: location
 
 

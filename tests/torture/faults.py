@@ -2,7 +2,8 @@
 
 An exception is raised before or after a call takes effect, and the process continues: its handlers run, its caller retries or does
 something else. ``lost answer`` is the unavailable store whose call took effect. Apart from I/O, a committer calls its operation,
-its catalog, its clock and its sleep: an exception there comes from code that it does not know."""
+its catalog, its caller (before a swap and after a commit), its clock, its sleep and its dice: an exception there comes from code
+that it does not know."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ import os
 import pkgutil
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import iceberg_ops.commit
-from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.loop import committer
 from iceberg_ops.commit.loop.statement import evaluate_until_committed
 from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
 from iceberg_ops.errors import CatalogUnavailableError
@@ -26,8 +27,10 @@ from tests.torture.stepping import AFTER_EFFECT, Writer, call_out, running
 
 EXCEPTIONS: dict[str, Callable[[], BaseException]] = {
     "interrupt": lambda: KeyboardInterrupt("injected"),
+    "exit": lambda: SystemExit("injected"),
     "out of memory": lambda: MemoryError("injected"),
     "I/O error": lambda: OSError(errno.EIO, os.strerror(errno.EIO), "injected"),
+    "no space left": lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "injected"),
     "time-out": lambda: TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), "injected"),
     "unavailable": lambda: CatalogUnavailableError("injected"),
     "too deep": lambda: RecursionError("injected"),
@@ -36,10 +39,12 @@ EXCEPTIONS: dict[str, Callable[[], BaseException]] = {
 LOST_ANSWER = "lost answer"
 """``unavailable`` after the call took effect, as it is counted."""
 KILLED = "killed"
-CALLS = {"prepare": "prepared", "validate": "validated", "stage": "staged"}
-"""Calls out to an operation, and the boundaries after them."""
+CALLS: dict[str, str | None] = {"prepare": "prepared", "validate": "validated", "stage": "staged", "in_force": None}
+"""Calls out to an operation, and the boundaries after them; None: the call only looks."""
+CALLBACKS: dict[str, str | None] = {"before_swap": None, "on_commit": "told", "random": None}
+"""The same for what the committer gets from its caller besides sleep and clock."""
 BOUNDARIES = frozenset(
-    {"read", "write", "delete", "pointer", "swap", "sleep", "clock", *CALLS, *AFTER_EFFECT},
+    {"read", "write", "delete", "pointer", "swap", "sleep", "clock", *CALLS, *CALLBACKS, *AFTER_EFFECT},
 )
 """Where a fault may occur: before an I/O step or a call out of the committer, and after one that has an effect."""
 
@@ -74,15 +79,17 @@ class Exceptions:
         raise error
 
 
-def some_exception(rng: random.Random, told: Callable[[str, str], None]) -> Exceptions:
+def some_exception(
+    rng: random.Random, told: Callable[[str, str], None], kinds: Sequence[str] = (), boundaries: Sequence[str] = ()
+) -> Exceptions:
     """Early and late boundaries are equally likely, and so are rare and frequent ones: most boundaries are reads, but the
-    interesting ones are near a swap. Two in five are followed by a second exception."""
-    then = Exceptions(rng.choice(list(EXCEPTIONS)), rng.randint(0, 8), told) if rng.random() < 0.4 else None
+    interesting ones are near a swap. Two in five are followed by a second exception. ``kinds`` and ``boundaries``: the only ones;
+    none: all."""
+    kinds, boundaries = kinds or list(EXCEPTIONS), boundaries or sorted(BOUNDARIES)
+    then = Exceptions(rng.choice(kinds), rng.randint(0, 8), told) if rng.random() < 0.4 else None
     if rng.random() < 0.6:
-        return Exceptions(
-            rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 2.5)) - 1, told, then, rng.choice(sorted(BOUNDARIES))
-        )
-    return Exceptions(rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 7.5)), told, then)
+        return Exceptions(rng.choice(kinds), int(2 ** rng.uniform(0, 2.5)) - 1, told, then, rng.choice(boundaries))
+    return Exceptions(rng.choice(kinds), int(2 ** rng.uniform(0, 7.5)), told, then)
 
 
 def comes_from(error: BaseException | None, raised: list[BaseException]) -> bool:
@@ -100,17 +107,19 @@ def comes_from(error: BaseException | None, raised: list[BaseException]) -> bool
     return False
 
 
-_TIMED: tuple[Any, ...] = (commit, evaluate_until_committed, wait_for_a_quiet_moment)
+_TIMED: tuple[Any, ...] = (committer.commit, evaluate_until_committed, wait_for_a_quiet_moment)
 
 
 @contextmanager
 def calls_out() -> Iterator[None]:
-    """Within: calls to operations, clock and sleep of the committer are boundaries."""
+    """Within: calls to operations, callers, clock, sleep and dice of the committer are boundaries."""
     replaced = [(kind, name, kind.__dict__[name]) for kind in _operations() for name in CALLS if name in kind.__dict__]
     defaults = [(f.__kwdefaults__ or {}, dict(f.__kwdefaults__ or {})) for f in _TIMED]
     try:
         for kind, name, method in replaced:
-            setattr(kind, name, _called_out(name, method))
+            setattr(kind, name, _called_out(name, CALLS[name], method))
+        replaced.append((committer._Loop, "run", committer._Loop.run))
+        committer._Loop.run = _with_callbacks(committer._Loop.run)  # type: ignore[method-assign]
         for known, _ in defaults:
             known.update({k: v for k, v in (("sleep", _sleep), ("clock", _clock)) if k in known})
         yield
@@ -135,14 +144,24 @@ def _operations() -> list[type]:
 _OPERATIONS: dict[type, None] = {}
 
 
-def _called_out(name: str, method: Any) -> Any:
-    def call(self: Any, *args: Any, **more: Any) -> Any:
+def _called_out(name: str, after: str | None, called: Any) -> Any:
+    def call(*args: Any, **more: Any) -> Any:
         call_out(name)
-        found = method(self, *args, **more)
-        call_out(CALLS[name])
+        found = called(*args, **more)
+        if after is not None:
+            call_out(after)
         return found
 
     return call
+
+
+def _with_callbacks(run: Any) -> Any:
+    def running_loop(self: Any) -> Any:
+        for name, after in CALLBACKS.items():
+            setattr(self, name, _called_out(name, after, getattr(self, name)))
+        return run(self)
+
+    return running_loop
 
 
 def _sleep(_: float) -> None:

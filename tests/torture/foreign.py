@@ -34,7 +34,7 @@ from iceberg_ops.spec.updates import AddSnapshot, SetSnapshotRef, TableUpdate
 from iceberg_ops.table.manifests import ManifestWriter, entries_of, manifests_of, write_manifest_list
 from iceberg_ops.table.table import Table
 from tests.torture.acts import Act
-from tests.torture.making import held, new_data, new_keys, some_rows
+from tests.torture.making import as_orc, held, new_data, new_keys, some_rows
 from tests.torture.rows import KIND, Row
 from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
@@ -86,7 +86,7 @@ def foreign_append(world: World, w: Writer) -> None:
     old = begun_with(world, w)
     rows = some_rows(world, old)
     w.effect = lambda model: (*model, *rows)
-    _commit(world, w, old, some_additions(world, w), new_data(world, old, rows))
+    _commit(world, w, old, some_additions(world, w), its_data(world, w, old, rows))
 
 
 def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = (), additions: Additions | None = None) -> None:
@@ -103,7 +103,14 @@ def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = (), additio
     columns = columns or world.random.choice([["id"], ["region", "id"], ["id", KIND]])
     keys = new_keys(world, old, rows, columns, old.metadata.default_spec_id)
     w.effect = lambda model: keys.replaced(watched, rows)
-    _commit(world, w, old, additions or some_additions(world, w), new_data(world, old, rows), keys.files)
+    _commit(world, w, old, additions or some_additions(world, w), its_data(world, w, old, rows), keys.files)
+
+
+def its_data(world: World, w: Writer, table: Table, rows: Sequence[Row]) -> tuple[DataFile, ...]:
+    """Files of these rows, in a world with ORC often ORC."""
+    files = new_data(world, table, rows)
+    is_orc = world.shape.orc and random.Random(f"orc {w.label} {world.tick}").random() < 0.6
+    return as_orc(world, files) if is_orc and all(f.file_path.endswith(".parquet") for f in files) else files
 
 
 def _commit(
@@ -206,7 +213,7 @@ def swap_in(
     more: Sequence[TableUpdate] = (),
 ) -> None:
     """Commit a snapshot of these manifests on the writer's branch, or beside it (``staged``); a v1 list may be
-    ``without_counts``. ``more``: updates that come first."""
+    ``without_counts``, or there is none. ``more``: updates that come first."""
     if without_counts and now.metadata.format_version == 1:
         manifests = [dataclasses.replace(m, **dict.fromkeys(COUNTS)) for m in manifests]
     elif w.unknowing and now.metadata.format_version > 1:
@@ -215,8 +222,13 @@ def swap_in(
     parent = head_of(metadata, w.branch)
     head = None if parent is None else parent.snapshot_id
     number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
-    written = write_manifest_list(
-        metadata, io, manifests, snapshot_id=snapshot_id, parent_snapshot_id=head, sequence_number=number, attempt=attempt
+    embeds = w.embeds and metadata.format_version == 1 and bool(manifests)
+    written = (
+        None
+        if embeds
+        else write_manifest_list(
+            metadata, io, manifests, snapshot_id=snapshot_id, parent_snapshot_id=head, sequence_number=number, attempt=attempt
+        )
     )
     first_row_id = (metadata.next_row_id or 0) if metadata.format_version >= 3 else None
     snapshot = Snapshot(
@@ -224,11 +236,12 @@ def swap_in(
         parent_snapshot_id=head,
         sequence_number=number,
         timestamp_ms=metadata.last_updated_ms,
-        manifest_list=written.location,
+        manifest_list=None if written is None else written.location,
+        manifests=tuple(m.manifest_path for m in manifests) if embeds else None,
         summary=summary,
         schema_id=metadata.current_schema_id,
         first_row_id=first_row_id,
-        added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
+        added_rows=None if first_row_id is None or written is None else (written.next_row_id or 0) - first_row_id,
     )
     ref = None if w.branch == MAIN else metadata.ref(w.branch)
     ref = SnapshotRef(snapshot_id=snapshot_id) if ref is None else dataclasses.replace(ref, snapshot_id=snapshot_id)

@@ -57,6 +57,7 @@ def foreign_delete(world: World, w: Writer, *, habits: Habits | None = None, pic
 
     def work() -> None:
         for attempt in range(MOST_SWAPS):
+            w.loads = []  # Each attempt is planned on the table that has the name then.
             found = find(world, w, pick or partial(one_without_deletes, world))
             if found is None or w.branch not in (MAIN, *found.table.metadata.refs):
                 return

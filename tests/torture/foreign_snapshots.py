@@ -64,6 +64,7 @@ def swapped(world: World, w: Writer, swap: Callable[[int], None]) -> None:
 
     def work() -> None:
         for attempt in range(MOST_SWAPS):
+            w.loads = []  # Each attempt is planned on the table that has the name then.
             try:
                 swap(attempt)
             except CommitFailedError:

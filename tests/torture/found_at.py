@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 SEEDS: dict[str, int] = {
-    "1a a Puffin file of two specs": 138,
-    "1b a Puffin file in rolled manifests": 238,
-    "1c a folder imported twice": 3776,
-    "2 interrupted after a swap": 491,
-    "3 names swapped during an expiry": 831,
-    "4b a lost answer under another commit": 2094,
+    "1a a Puffin file of two specs": 162,
+    "1b a Puffin file in rolled manifests": 42,
+    "1c a folder imported twice": 1580,
+    "2 interrupted after a swap": 70,
+    "3 names swapped during an expiry": 50,
+    "4b a lost answer under another commit": 932,
     "4c a pick that did happen": 2094,
     "4d a short metadata log": 83,
     "5a an equality delete on the old spec": 41,
@@ -33,4 +33,7 @@ SEEDS: dict[str, int] = {
     "12f deletes in an append": 289,
     "12g a pick of files in a copy of an older manifest": 1455,
     "12h a pick of what is published": 141,
+    "4a an error after the version's file": 510,
+    "9d staged, and expired unpublished": 145,
+    "9e a key that left the ledger": 108,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from iceberg_ops.table.table import Table
-from tests.torture.making import SCHEMA, parquet_of, some_rows
+from tests.torture.making import SCHEMA, orc_of, parquet_of, plain_table, some_rows
 from tests.torture.rows import KIND, Model, Row, holds
 from tests.torture.running import job
 from tests.torture.stepping import Writer
@@ -53,8 +53,9 @@ def make_folder(world: World, table: Table, folder: str) -> dict[str, Row]:
         values = {"region": row.region, KIND: row.text}
         parts = [f"{name}={HIVE_NULL if values[name] is None else quote(str(values[name]), safe='')}" for name in by]
         columns = [name for name in ("id", "data", "region") if name not in by]
-        path = "/".join([folder, *parts, f"{number}.parquet"])
-        world.storage.io.write(path, parquet_of([row], columns=columns))
+        path = "/".join([folder, *parts, f"{number}.{'orc' if world.shape.orc else 'parquet'}"])
+        data = orc_of(plain_table([row], columns)) if world.shape.orc else parquet_of([row], columns=columns)
+        world.storage.io.write(path, data)
         world.storage.age(path, world.clock.ms - LONG_AGO_MS)
         made[path] = row
     return made

@@ -4,19 +4,21 @@ Everything is a real file, written by the package's writers; these do not check 
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.data.writing.delete_files import write_equality_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter, split_by_partition
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY, Transform
@@ -55,10 +57,12 @@ def make_world_table(world: World, name: str) -> None:
         "commit.retry.total-timeout-ms": "400000",
         "write.delete.granularity": shape.granularity,
     }
-    if shape.store == "disk" and shape.spelled != "plain":
+    if shape.spelled != "plain":
         properties["write.data.path"] = storage.spell(f"{storage.warehouse}/ns/{name}/data", shape.spelled)
     if shape.lodger and name == "u":
         properties["write.data.path"] = f"{location[:-1]}t/lent"
+    if shape.avro:
+        properties |= {"write.format.default": "avro", "write.delete.format.default": "avro"}
     if shape.rolled:
         properties["commit.manifest.target-size-bytes"] = "1"
     if shape.short_log:
@@ -120,6 +124,20 @@ def new_data(world: World, table: Table, rows: Sequence[Row], spec_id: int | Non
     return tuple(writer.close())
 
 
+def as_orc(world: World, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """The same Parquet files as ORC, with field ids."""
+    found = []
+    for f in files:
+        table = pq.read_table(io.BytesIO(world.stepped.read(f.file_path)))
+        ids = [{b"iceberg.id": (field.metadata or {})[b"PARQUET:field_id"]} for field in table.schema]
+        fields = [field.with_metadata(known) for field, known in zip(table.schema, ids, strict=True)]
+        data, path = orc_of(table.cast(pa.schema(fields))), f.file_path.replace(".parquet", ".orc")
+        world.stepped.write(path, data)
+        size = len(data)
+        found.append(replace(f, file_path=path, file_format=FileFormat.ORC, file_size_in_bytes=size, split_offsets=None))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Keys:
     """Equality deletes, and the rows they apply to: those with their keys in files of their spec and partition, or in all files if
@@ -159,8 +177,18 @@ def new_keys(world: World, table: Table, rows: Sequence[Row], columns: Sequence[
 def parquet_of(rows: Sequence[Row], *, columns: Sequence[str] | None = None) -> bytes:
     """A file as others write it: without field ids."""
     sink = pa.BufferOutputStream()
+    pq.write_table(plain_table(rows, columns), sink)
+    return bytes(sink.getvalue())
+
+
+def plain_table(rows: Sequence[Row], columns: Sequence[str] | None = None) -> pa.Table:
     table = pa.Table.from_batches([batch_of(rows, kind=None)])
-    pq.write_table(table if columns is None else table.select(list(columns)), sink)
+    return table if columns is None else table.select(list(columns))
+
+
+def orc_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pa.orc.write_table(table, sink)
     return bytes(sink.getvalue())
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
@@ -65,16 +66,17 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A snapshot's manifests and live files."""
+    """A snapshot's manifests and live files. No ``manifest_list``: the table's metadata names the manifests."""
 
-    manifest_list: str
+    manifest_list: str | None
     manifests: tuple[str, ...]
     live: tuple[LiveFile, ...]
 
     @property
     def files(self) -> frozenset[str]:
         """Everything that a reader of the snapshot needs, but for the metadata file."""
-        return frozenset((self.manifest_list, *self.manifests, *(f.path for f in self.live)))
+        lists = () if self.manifest_list is None else (self.manifest_list,)
+        return frozenset((*lists, *self.manifests, *(f.path for f in self.live)))
 
 
 @dataclass
@@ -107,29 +109,24 @@ class Files:
 
     def layout_of(self, metadata: Metadata, snapshot: Mapping[str, Any]) -> Layout:
         """A snapshot's files. Fails where a manifest is missing."""
-        location = snapshot["manifest-list"]
-        if location not in self._layouts:
-            self._layouts[location] = layout(self, metadata, snapshot)
-        return self._layouts[location]
+        key = list_of(snapshot)
+        if key not in self._layouts:
+            self._layouts[key] = layout(self, metadata, snapshot)
+        return self._layouts[key]
 
     def places(self, metadata: Metadata, snapshot: Mapping[str, Any] | None, kind: int | None) -> list[Place]:
         """A snapshot's rows, read with the column ``kind`` of that field id; none of no snapshot."""
         if snapshot is None:
             return []
-        key = (snapshot["manifest-list"], kind)
+        key = (list_of(snapshot), kind)
         if key not in self._places:
             self._places[key] = places(self, metadata, self.layout_of(metadata, snapshot), kind)
         return self._places[key]
 
     def columns(self, path: str) -> dict[int | str, list[Any]]:
-        """Columns of a Parquet file by field id; by name where the file has no ids."""
+        """Columns of a Parquet, ORC or Avro file by field id; by name where the file has no ids."""
         if path not in self._columns:
-            table = pq.ParquetFile(pa.BufferReader(self._bytes(path))).read(use_threads=False)
-            found: dict[int | str, list[Any]] = {}
-            for f, column in zip(table.schema, table.columns, strict=True):
-                known = (f.metadata or {}).get(b"PARQUET:field_id")
-                found[f.name if known is None else int(known)] = column.to_pylist()
-            self._columns[path] = found
+            self._columns[path] = _columns_in(self._bytes(path))
         return self._columns[path]
 
     def positions(self, f: LiveFile) -> dict[str, frozenset[int]]:
@@ -153,6 +150,27 @@ class Files:
             self._avro[path] = (reader.writer_schema, list(reader))  # type: ignore[assignment, arg-type]
         return self._avro[path]
 
+    def avro_metadata(self, path: str) -> Mapping[str, str]:
+        """The key-value pairs in the head of an Avro file."""
+        return fastavro.reader(io.BytesIO(self._bytes(path))).metadata
+
+
+def _columns_in(data: bytes) -> dict[int | str, list[Any]]:
+    if data.startswith(b"Obj"):
+        reader = fastavro.reader(io.BytesIO(data))
+        schema: Any = reader.writer_schema
+        rows: list[Any] = list(reader)
+        return {f.get("field-id", f["name"]): [row[f["name"]] for row in rows] for f in schema["fields"]}
+    if data.startswith(b"ORC"):
+        table, name = pa.orc.ORCFile(pa.BufferReader(data)).read(), b"iceberg.id"
+    else:
+        table, name = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), b"PARQUET:field_id"
+    found: dict[int | str, list[Any]] = {}
+    for f, column in zip(table.schema, table.columns, strict=True):
+        known = (f.metadata or {}).get(name)
+        found[f.name if known is None else int(known)] = column.to_pylist()
+    return found
+
 
 def _vector(blob: bytes) -> BitMap64:
     (length,) = struct.unpack_from(">I", blob)
@@ -164,11 +182,27 @@ def _vector(blob: bytes) -> BitMap64:
 # a snapshot's files
 
 
+def list_of(snapshot: Mapping[str, Any]) -> str:
+    """What distinguishes its list of manifests from that of others."""
+    return str(snapshot.get("manifest-list") or f"manifests of {snapshot['snapshot-id']}")
+
+
+def manifests_in(files: Files, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of its manifest list; where metadata itself names its manifests, what these say of themselves."""
+    if "manifest-list" in snapshot:
+        return files.avro(snapshot["manifest-list"])[1]
+    found = []
+    for path in snapshot["manifests"]:
+        spec_id = int(files.avro_metadata(path)["partition-spec-id"])
+        found.append({"manifest_path": path, "partition_spec_id": spec_id, "added_snapshot_id": snapshot["snapshot-id"]})
+    return found
+
+
 def layout(files: Files, metadata: Metadata, snapshot: Mapping[str, Any]) -> Layout:
     """Manifests and live files of a snapshot. Fails where one of them is missing."""
-    listed = files.avro(snapshot["manifest-list"])[1]
+    listed = manifests_in(files, snapshot)
     live = [f for manifest in listed for f in _live(files, metadata, manifest)]
-    return Layout(snapshot["manifest-list"], tuple(m["manifest_path"] for m in listed), tuple(live))
+    return Layout(snapshot.get("manifest-list"), tuple(m["manifest_path"] for m in listed), tuple(live))
 
 
 def _live(files: Files, metadata: Metadata, manifest: Mapping[str, Any]) -> Iterator[LiveFile]:

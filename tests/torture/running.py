@@ -69,6 +69,8 @@ def job(
     if world.shape.zombies and act.key is not None and world.random.random() < 0.3:
         world.again.append((w, lambda _, who: (run(who), None)[1]))
     done = run(w)
+    if done is not None and act.key is not None:
+        world.submit_late(w, lambda _, who: (run(who), None)[1])
     if done is not None and done.status == "committed" and act.key is not None and world.once_more():
         run(w)
     return done

@@ -16,7 +16,7 @@ from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.scan.tasks import FileScanTask
 from tests.torture import foreign, refs, writers
 from tests.torture.acts import Act
-from tests.torture.drawing import SPELLINGS, Shape
+from tests.torture.drawing import ALIASES, PLACES, Shape
 from tests.torture.evolution import bucket_too, column_set_back, kind_comes_or_goes
 from tests.torture.faults import Exceptions
 from tests.torture.imports import import_files
@@ -408,17 +408,17 @@ def an_import_keeps_its_files_from_an_orphan_job() -> None:
 
 def files_under_another_spelling_are_no_orphans() -> None:
     """``write.data.path`` spells the table's folder in another way."""
-    for how in SPELLINGS:
+    for store, how in PLACES:
         for catalog in ("filesystem", "pointer"):
-            with a_world(Shape(version=2, catalog=catalog, store="disk", spelled=how), "append", "delete") as world:
+            with a_world(Shape(version=2, catalog=catalog, store=store, spelled=how), "append", "delete") as world:
                 clean_up(world)
                 check_all(world)
 
 
 def a_warehouse_of_another_spelling_is_the_same() -> None:
     """The jobs that clean up reach the warehouse under an alias or a link."""
-    for how in SPELLINGS[1:]:
-        with a_world(Shape(version=2, catalog="filesystem", store="disk", aliases=(how,)), "append", "delete") as world:
+    for store, how in ALIASES:
+        with a_world(Shape(version=2, catalog="filesystem", store=store, aliases=(how,)), "append", "delete") as world:
             world.catalogs = world.catalogs[1:]
             clean_up(world)
             check_all(world)

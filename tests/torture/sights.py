@@ -16,6 +16,8 @@ SIGHTS = frozenset(
         "a column of another type",
         "a copy of a manifest under its id",
         "a file is live twice",
+        "a file of avro",
+        "a file of orc",
         "a file that another engine compacted",
         "a manifest list without counts",
         "a manifest list with numbers below 0",
@@ -25,6 +27,7 @@ SIGHTS = frozenset(
         "a picked snapshot",
         "a snapshot of no branch",
         "a snapshot that another engine picked",
+        "a snapshot without a manifest list",
         "a snapshot without an operation",
         "a summary with false counts",
         "a table that moved",
@@ -79,6 +82,7 @@ def of_snapshot(metadata: Metadata, snapshot: Mapping[str, Any], layout: Layout,
     if any(n > 1 for n in vectors.values()):
         yield "a Puffin file with several vectors"
     data = [f for f in layout.live if f.content == DATA]
+    yield from (f"a file of {f.path.rpartition('.')[2]}" for f in data if not f.path.endswith(".parquet"))
     if len({f.path for f in data}) < len(data):
         yield "a file is live twice"
     if len({f.spec_id for f in data}) > 1:
@@ -99,9 +103,11 @@ def of_snapshot(metadata: Metadata, snapshot: Mapping[str, Any], layout: Layout,
 
 def _of_another_engine(metadata: Metadata, snapshot: Mapping[str, Any], manifests: list[dict[str, Any]]) -> Iterator[str]:
     summary = snapshot.get("summary", {})
+    if "manifests" in snapshot:
+        yield "a snapshot without a manifest list"
     if "operation" not in summary:
         yield "a snapshot without an operation"
-    if any(m.get("added_files_count", m.get("added_data_files_count")) is None for m in manifests):
+    if "manifest-list" in snapshot and any(m.get("added_files_count", m.get("added_data_files_count")) is None for m in manifests):
         yield "a manifest list without counts"
     if any(m.get("added_files_count") == -1 for m in manifests):
         yield "a manifest list with numbers below 0"

@@ -270,7 +270,7 @@ def source(world: World, rows: list[Row]) -> Source:
     """A file that is found on this machine and read through the table's storage."""
     path, data = world.sources / f"{world.name('source')}.parquet", parquet_of(rows)
     path.write_bytes(data)
-    if world.shape.store == "memory":
+    if world.shape.store != "disk":
         world.storage.io.write(str(path), data)
     return Source(format="parquet", paths=[str(path)])
 
@@ -279,7 +279,7 @@ def append_job(world: World, w: Writer) -> None:
     """With a wap id the snapshot is staged."""
     world.made += 1
     rows = [Row(region, world.made * 10 + i, 0) for i, region in enumerate(REGIONS)]
-    staged = world.random.random() < 0.2
+    staged = world.random.random() < world.shape.stages
     w.effect = w.beside = lambda model: (*model, *rows)
     options = {"wap-id": world.name("wap")} if staged else {}
     job(world, w, "append", options, staged=staged, source=source(world, rows))

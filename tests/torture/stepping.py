@@ -25,12 +25,16 @@ from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.table.table import Table
 
 STORE = "torture"
-"""``io-impl`` of the world's storage in memory; a world on disk uses the real file system, because the package resolves links
-there."""
+"""``io-impl`` of the world's storage in memory. A world on disk uses the real file system, because the package resolves links
+there; a world in HDFS keeps its name, by which the package reads Hadoop's settings."""
 WAITING = "lock"
 """The boundary at which a writer waits for another one in the same process."""
-AFTER_EFFECT = frozenset({"wrote", "deleted", "swapped", "staged", "validated", "prepared", "loaded"})
+AFTER_EFFECT = frozenset(
+    {"wrote", "wrote metadata", "moved", "deleted", "swapped", "staged", "validated", "prepared", "loaded", "told"}
+)
 """Boundaries at which a call has taken effect that is not answered yet."""
+CARRIED_OVER = ("name", "branch", "catalog", "effect", "beside", "keeps_ids", "becomes")
+"""What a writer that does another one's work again has from it."""
 _WRITERS: dict[greenlet.greenlet, Writer] = {}
 
 
@@ -74,6 +78,8 @@ class Writer:
         """The leases it took and has not released, and when they expire, whatever others did to them."""
         self.committing_since: int | None = None
         """When it began to write the files of its commit, if no lease protects them."""
+        self.embeds = False
+        """Its snapshots of v1 tables have no manifest list (another engine)."""
         self.meets: Meets | None = None
         self.raised: list[BaseException] = []
         """The exceptions raised in it so far."""
@@ -161,7 +167,7 @@ class SteppedIO:
     @property
     def properties(self) -> Mapping[str, str]:
         known = self.inner.properties
-        return known if known[IO_IMPL] == "local" else {**known, IO_IMPL: STORE}
+        return known if known[IO_IMPL] in ("local", "hdfs") else {**known, IO_IMPL: STORE}
 
     def read(self, location: str) -> bytes:
         boundary("read")
@@ -177,7 +183,7 @@ class SteppedIO:
             self.watcher.changing(location)
         self.inner.write(location, data, overwrite=overwrite)
         self.watcher.written(location, data)
-        boundary("wrote")
+        boundary("wrote metadata" if location.endswith(".metadata.json") else "wrote")
 
     def open_output(self, location: str) -> BinaryIO:
         boundary("read")
@@ -267,7 +273,7 @@ class SteppedCatalog(MemoryCatalog):
         if (dice := self.random.random()) < self.unanswered / 2:
             raise CatalogUnavailableError("nobody answers; nothing happened")
         found = super()._swap_pointer(identifier, expected, new)
-        boundary("wrote")
+        boundary("moved")
         if dice < self.unanswered:
             raise CatalogUnavailableError("the answer is lost")
         return found

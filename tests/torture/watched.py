@@ -91,7 +91,7 @@ class Watched:
         for snapshot_id, snapshot in self.snapshots.items():
             if snapshot_id not in self.seen:
                 self._first_seen(snapshot, writer)
-            assert snapshot["manifest-list"] == self.seen[snapshot_id].layout.manifest_list
+            assert snapshot.get("manifest-list") == self.seen[snapshot_id].layout.manifest_list
         self._published()
         retained = [self.seen[i].files for i in self.snapshots]
         identity = self.world.storage.identity
@@ -182,7 +182,7 @@ class Watched:
         missing = [f for f in files if not self.world.storage.io.exists(f)]
         assert not missing, f"{writer and writer.kind} committed a snapshot whose files are gone: {missing}"
         self.seen[snapshot["snapshot-id"]] = Seen(rows, self.kind_id, layout, files)
-        manifests = self.world.files.avro(layout.manifest_list)[1]
+        manifests = reading.manifests_in(self.world.files, snapshot)
         self.world.seen(*sights.of_snapshot(self.metadata, snapshot, layout, manifests))
         paths = [f.path for f in layout.live if f.content == reading.DATA]
         self.doubled = self.doubled or len(paths) > len(set(paths))

@@ -18,6 +18,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from iceberg_ops.actions.dispatch import run_job
@@ -43,8 +44,8 @@ from tests.torture.faults import KILLED, comes_from
 from tests.torture.making import make_world_table
 from tests.torture.reading import Files
 from tests.torture.rows import Row
-from tests.torture.stepping import Died, SteppedCatalog, SteppedFolders, SteppedIO, Writer, running
-from tests.torture.storage import InMemory, OnDisk, Storage
+from tests.torture.stepping import CARRIED_OVER, Died, SteppedCatalog, SteppedFolders, SteppedIO, Writer, running
+from tests.torture.storage import PERCENT, STORES, Storage
 from tests.torture.watched import Watched
 
 MOST_ATTEMPTS = 3
@@ -57,6 +58,7 @@ _RESTORED = (
     "violations",
     "story",
     "again",
+    "late",
     "imported",
     "foreign",
     "miscounted",
@@ -85,7 +87,7 @@ class World:
         """Generated names come from here, so that their number does not change the schedule."""
         self.tick = 0
         self.clock = Clock()
-        self.storage: Storage = OnDisk(self.clock) if shape.store == "disk" else InMemory(self.clock)
+        self.storage: Storage = STORES[shape.store](self.clock)  # type: ignore[call-arg]
         self.stepped = SteppedIO(self.storage.io, self)
         self.files = Files(self.storage.io.read, self.storage.identity)
         self.tables: dict[str, Watched] = {}
@@ -109,6 +111,8 @@ class World:
         """The changes of writers, in order."""
         self.again: list[tuple[Writer, Callable[[World, Writer], None]]] = []
         """Work to start a second time while its first run (the writer) is still running."""
+        self.late: list[tuple[Any, Callable[[World, Writer], None]]] = []
+        """Finished work to submit once more, later."""
         self.expiries = 0
         self.persistent = False
         """Callers retry whenever they may, and submit finished work once more."""
@@ -128,7 +132,7 @@ class World:
         """The catalog, and the same catalog with other writers' configurations."""
         warehouse = self.storage.warehouse
         if self.shape.catalog == "pointer":
-            spelled = warehouse if self.shape.spelled == "link" else self.storage.spell(warehouse, self.shape.spelled)
+            spelled = warehouse if self.shape.spelled in ("link", PERCENT) else self.storage.spell(warehouse, self.shape.spelled)
             catalog = SteppedCatalog("test", self.stepped, self.random, warehouse=spelled, sleep=no_sleep)
             catalog.unanswered = self.shape.unanswered
             return [catalog]
@@ -329,6 +333,13 @@ class World:
         """Commit an operation; sometimes the same work is submitted once more under its run key."""
         written = list(files)
         done = self.attempt(w, act, lambda: commit(w.catalog, table, operation), written, planned=table)
+
+        def again(_: World, who: Writer) -> None:
+            if self._are_there(written):
+                self.attempt(who, act, lambda: commit(who.catalog, table, operation), planned=table)
+
+        if done is not None and act.key is not None and not act.staged:
+            self.submit_late(w, again)
         if (
             done is not None
             and act.key is not None
@@ -338,6 +349,11 @@ class World:
         ):
             self.attempt(w, act, lambda: commit(w.catalog, table, operation), planned=table)
         return done
+
+    def submit_late(self, w: Writer, work: Callable[[World, Writer], None]) -> None:
+        """Some finished work is submitted once more after others have done theirs, by a caller that knows what ``w`` knew."""
+        if random.Random(f"late {w.label} {self.tick}").random() < self.shape.submits_late:
+            self.late.append((SimpleNamespace(**{name: getattr(w, name) for name in CARRIED_OVER}), work))
 
     def _are_there(self, files: Iterable[DataFile]) -> bool:
         """An expiry may have removed an unpublished snapshot and its files: a host that runs the job again writes new ones."""

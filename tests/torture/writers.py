@@ -3,6 +3,7 @@ I/O step at a time."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,7 @@ from tests.torture.faults import some_exception
 from tests.torture.making import held, new_data, new_keys, some_rows
 from tests.torture.rows import KIND, REGIONS, Model, Row, holds, minus, normal
 from tests.torture.running import act_of
-from tests.torture.stepping import Writer
+from tests.torture.stepping import CARRIED_OVER, Writer
 from tests.torture.watched import MAIN, branch_heads
 from tests.torture.world import World
 
@@ -220,6 +221,30 @@ def pick_that(world: World, w: Writer, snapshot_id: int, key: str | None = None)
     world.commit(w, table, operation, act)
 
 
+def pick_everywhere(world: World, w: Writer) -> None:
+    """One staged snapshot, picked to several branches and again to the same; where it stands on the branch's head, a pick is a
+    fast-forward. The second pick to a branch does nothing, or is refused."""
+    staged = [i for i, s in world.of(world.load(w)).snapshots.items() if "wap.id" in s.get("summary", {})]
+    dice = random.Random(f"picks {w.label} {world.tick}")
+    if not staged:
+        table = world.load(w)
+        rows = some_rows(world, table)
+        files = new_data(world, table, rows)
+        w.beside = lambda model: (*model, *rows)
+        act = act_of(world, w, "append", staged=True)
+        summary = {"wap.id": world.name("wap")}
+        operation = AppendFiles(added=files, staged=True, summary=summary, run_key=act.key, branch=w.branch)
+        done = world.commit(w, table, operation, act, files)
+        if done is None or done.snapshot is None:
+            return
+        staged = [done.snapshot.snapshot_id]
+    picked = dice.choice(staged)
+    others = [name for name in world.of(world.load(w)).models if name != w.branch]
+    for branch in (w.branch, *dice.sample(others, min(len(others), 1)), w.branch):
+        w.branch = branch
+        pick_that(world, w, picked)
+
+
 KINDS: dict[str, tuple[float, Work]] = {
     "append": (3, append),
     "several": (1, several),
@@ -228,6 +253,7 @@ KINDS: dict[str, tuple[float, Work]] = {
     "drop partition": (1, drop_partition),
     "stage and publish": (2, stage_and_publish),
     "pick": (1, pick),
+    "pick everywhere": (1, pick_everywhere),
     **statements.KINDS,
     **maintenance.KINDS,
     **refs.KINDS,
@@ -280,14 +306,15 @@ def begin(world: World, kind: str | None = None, branch: str | None = None, name
     table = world.table(writer)
     chosen = branch or world.random.choice(BRANCHES)
     writer.branch = chosen if table is None or chosen in table.models or world.random.random() < 0.5 else MAIN
+    writer.embeds = world.shape.embedded and random.Random(f"embeds {writer.label}").random() < 0.6
     if world.shape.raises and world.random.random() < 0.4:
-        writer.meets = some_exception(world.random, world.met)
+        writer.meets = some_exception(world.random, world.met, *world.shape.faults)
     return writer
 
 
-def begin_again(world: World, first: Writer, work: Work) -> Writer:
+def begin_again(world: World, first: Any, work: Work) -> Writer:
     """Start the same work again while its first run is still running."""
     writer = world.begin("the same again", work)
-    for name in ("name", "branch", "catalog", "effect", "beside", "keeps_ids", "becomes"):
+    for name in CARRIED_OVER:
         setattr(writer, name, getattr(first, name))
     return writer
