@@ -24,6 +24,7 @@ SEEDS: dict[str, int] = {
     "9c an append to another branch": 108,
     "9d staged, and expired unpublished": 145,
     "9e a key that left the ledger": 108,
+    "10a two imports at once": 684,
     "12a a removal under the adder's id": 1024,
     "12b a removal that is not entered": 1024,
     "12c a delete that adds a file": 1912,
