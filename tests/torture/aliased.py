@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.load import IO_IMPL
@@ -74,11 +74,20 @@ class Aliased:
         for info in self._inner.list_prefix(self._place(folder)):
             yield replace(info, location=folder + info.location[length:])
 
+    def is_far(self, location: str) -> bool:
+        """What is in S3 is read ahead and written behind."""
+        return _S3.match(location) is not None
+
     def local_path(self, location: str) -> str | None:
         return None
 
     def set_modified_ms(self, location: str, modified_ms: int) -> None:
         self._inner.set_modified_ms(self._place(location), modified_ms)
+
+    @property
+    def _store(self) -> Any:
+        """The store in memory itself, with its files by their places."""
+        return self._inner._store
 
     def clear(self) -> None:
         self._inner.clear()

@@ -27,6 +27,7 @@ from iceberg_ops.commit.protocol import ledger as commit_ledger
 from iceberg_ops.data.deletes import delete_keys
 from iceberg_ops.data.writing import file_names
 from iceberg_ops.io import load
+from iceberg_ops.io import far_files
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.avro import avro_container
 from iceberg_ops.serde.json import metadata_json
@@ -113,7 +114,8 @@ def _threaded() -> list[ModuleType]:
     """Modules that use thread pools."""
     packages = [importlib.import_module(f"{iceberg_ops.__name__}.{package}") for package in _PACKAGES]
     names = [module.name for package in packages for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
-    return [module for module in map(importlib.import_module, names) if hasattr(module, "ThreadPoolExecutor")]
+    modules = map(importlib.import_module, names)
+    return [far_files, *(module for module in modules if hasattr(module, "ThreadPoolExecutor"))]
 
 
 def _kept_keys() -> delete_keys._Kept:

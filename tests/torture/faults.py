@@ -22,7 +22,7 @@ import iceberg_ops.commit
 from iceberg_ops.commit.loop import committer
 from iceberg_ops.commit.loop.statement import evaluate_until_committed
 from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
-from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
 from tests.torture.stepping import AFTER_EFFECT, Writer, call_out, running
 
 EXCEPTIONS: dict[str, Callable[[], BaseException]] = {
@@ -72,9 +72,10 @@ class Exceptions:
         if self.at >= 0:
             return
         writer.meets = self.then
-        error = EXCEPTIONS[self.kind]()
-        writer.raised.append(error)
         lost = self.kind == "unavailable" and boundary in AFTER_EFFECT
+        # A catalog that has no answer to its swap says so: unavailable means that nothing was changed.
+        error = CommitStateUnknownError("injected") if lost and boundary == "swapped" else EXCEPTIONS[self.kind]()
+        writer.raised.append(error)
         self.told(LOST_ANSWER if lost else self.kind, boundary)
         raise error
 

@@ -24,7 +24,7 @@ SHAPES = {
     "v2 in folders": Shape(version=2, catalog="filesystem", **EVERYTHING),
     "v3 by pointer": Shape(version=3, tables=2, moves=True, **EVERYTHING),
     "v3 in folders, short log": Shape(version=3, catalog="filesystem", rolled=True, short_log=True, imports=True),
-    "v2 by pointer, short log": Shape(version=2, short_log=True, layout="truncate", **EVERYTHING),
+    "v2 in S3, short log": Shape(version=2, store="s3", short_log=True, layout="truncate", **EVERYTHING),
     "v2 in folders, no keys": Shape(version=2, catalog="filesystem", keyless=True, rolled=True, imports=True),
     "v3 by pointer, no keys": Shape(version=3, keyless=True, tables=2, rolled=True, imports=True),
     "v1 by pointer": Shape(version=1, layout="kind", imports=True, foreign=True, more_foreign=True, moves=True),

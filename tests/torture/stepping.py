@@ -177,6 +177,13 @@ class SteppedIO:
         boundary("read")
         return self.inner.open_input(location)  # type: ignore[no-any-return]
 
+    def is_far(self, location: str) -> bool:
+        return hasattr(self.inner, "is_far") and self.inner.is_far(location)
+
+    def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
+        content = self.read(location)
+        return lambda: io.BytesIO(content)
+
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
         boundary("write")
         if overwrite:

@@ -170,7 +170,7 @@ class World:
 
     def saved(self) -> Callable[[], None]:
         """Returns a function that restores the present state (worlds in memory, without running writers)."""
-        assert self.shape.store == "memory"
+        assert self.shape.store != "disk"
         assert not self.active
         files = dict(self.storage.io._store.files)
         pointers = dict(getattr(self.catalogs[0], "_pointers", {}))
