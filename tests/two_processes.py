@@ -17,6 +17,7 @@ JAVA = "java"
 few of those start it once more takes less."""
 OF_SERVERS = (
     "tests/catalog/",
+    "tests/interop/test_at_once.py",
     "tests/interop/test_glue.py",
     "tests/interop/test_hadoop_catalog.py",
     "tests/interop/test_hive.py",
@@ -45,6 +46,7 @@ SECONDS = {
     "catalog/test_conformance": 50,
     "torture/test_one_between": 45,
     "spark/test_killed_jvm": 45,
+    "interop/test_at_once": 40,
     "interop/test_hadoop_catalog": 45,
     "spark/test_where_like_spark": 45,
     "interop/test_we_read_java": 45,
