@@ -53,7 +53,7 @@ $(CLASSES): $(STAMP)
 	@touch $@
 
 torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 processes, a Spark cluster that fails, real Airflow killed (ICEBERG_OPS_TORTURE=n, ICEBERG_OPS_SEED=n: one)
-	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py tests/interop/test_rest_with_java.py tests/interop/test_later_hive.py tests/catalog/test_conformance.py)
+	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py tests/interop/test_at_once.py tests/interop/test_later_hive.py tests/catalog/test_conformance.py tests/catalog/test_requirements_names_and_sizes.py tests/io)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
 jars: $(IVY)/.fetched $(REST_JARS)/.fetched $(HDFS_JARS)/.fetched $(HIVE_JARS)/.fetched $(NESSIE_JARS)/.fetched $(AWS_JARS)/.fetched  ## get Iceberg Java, its REST server and S3FileIO, a small HDFS, Hive's metastores and Nessie from Maven Central, for tests and benchmarks

@@ -17,6 +17,7 @@ JAVA = "java"
 few of those start it once more takes less."""
 OF_SERVERS = (
     "tests/catalog/",
+    "tests/interop/test_at_once.py",
     "tests/interop/test_glue.py",
     "tests/interop/test_hadoop_catalog.py",
     "tests/interop/test_hive.py",
@@ -45,7 +46,9 @@ SECONDS = {
     "catalog/test_conformance": 50,
     "torture/test_one_between": 45,
     "spark/test_killed_jvm": 45,
-    "interop/test_hadoop_catalog": 45,
+    "interop/test_at_once": 40,
+    "interop/test_hadoop_catalog": 15,
+    "catalog/test_requirements_names_and_sizes": 30,
     "spark/test_where_like_spark": 45,
     "interop/test_we_read_java": 45,
     "spark/test_row_operations": 45,
@@ -67,7 +70,6 @@ SECONDS = {
     "spark/test_native_names": 25,
     "interop/test_java_reads_our_jobs": 25,
     "spark/test_sources_evaluated_once": 25,
-    "interop/test_hive": 20,
     "spark/test_upsert": 20,
     "spark/test_odd_column_names": 20,
     "cli/test_lost_output": 20,

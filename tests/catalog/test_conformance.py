@@ -1,26 +1,18 @@
-"""The common behaviour of every catalog. A new catalog is one more entry in ``CATALOGS``; the committer's part also runs on
-misbehaving ones."""
+"""The common behaviour of every catalog. The committer's part also runs on misbehaving ones."""
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.glue.glue_catalog import GlueCatalog
-from iceberg_ops.catalog.glue.glue_client import Glue
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
-from iceberg_ops.catalog.hive.metastore import Metastore
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.catalog.nessie.nessie_catalog import NessieCatalog
-from iceberg_ops.catalog.nessie.nessie_client import Nessie
-from iceberg_ops.catalog.rest.rest_catalog import RestCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
@@ -39,157 +31,15 @@ from iceberg_ops.errors import (
     OptionError,
     UnsupportedError,
 )
-from iceberg_ops.io.load import load_file_io
-from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
 from iceberg_ops.spec.updates import SetProperties
-from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.catalog.every_catalog import file_system, glue, hive, keeps_one_snapshot, memory, nessie, postgresql, rest, sql
 from tests.catalog.wrappers import FailsNTimes, IsDown, IsSlow, LosesTheAnswer, ReadsStale
 from tests.servers.hive_metastore import HiveMetastore
 from tests.servers.nessie.server import NessieServer
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rest.reference import ReferenceServer
-from tests.servers.stores import Store
-
-
-def memory(folder: Path) -> Any:
-    return make_catalog()
-
-
-def file_system(folder: Path) -> Any:
-    catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-def sql(folder: Path) -> Any:
-    uri = f"sqlite:///{folder / 'catalog.db'}"
-    catalog = SqlCatalog("db", uri, LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
-    if ("ns",) not in catalog.list_namespaces():
-        catalog.create_namespace(("ns",))
-    return catalog
-
-
-def rest(server: ReferenceServer) -> Any:
-    catalog = RestCatalog("rest", {"uri": server.uri(server.new_name())}, sleep=lambda _: None)
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-LATER_HIVE = {
-    "hive 3.1.3 with locks": ("3.1.3", True),
-    "hive 4.0.1 with locks": ("4.0.1", True),
-    "hive 4.0.1 without locks": ("4.0.1", False),
-}
-"""Name -> version, and whether commits take locks. Hive 3 does not compare what a commit expects: see ``test_later_hive.py``."""
-MORE = (
-    *LATER_HIVE,
-    "hive on postgresql with locks",
-    "hive on postgresql without locks",
-    "nessie on S3",
-    "nessie by REST on S3",
-)
-EVERY = "ICEBERG_OPS_TORTURE" in os.environ
-"""Whether ``MORE`` are tried, which differ from others by where their server or they themselves keep what they have."""
-CATALOGS: dict[str, Callable[[Path], Any]] = {"memory": memory, "filesystem": file_system, "sql": sql}
-"""Those that need no server."""
-
-
-def file_system_on(store: Store) -> Any:
-    io = load_file_io(store.properties)
-    catalog = FileSystemCatalog("fs", io, warehouse=f"{store.root}/{uuid.uuid4().hex}", sleep=lambda _: None)
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-def postgresql(server: PostgreSQL, folder: Path) -> Any:
-    catalog = SqlCatalog("pg", server.database(), LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-def hive(server: HiveMetastore, folder: Path, *, locks: bool) -> Any:
-    """One metastore serves all tests: what an earlier one has left is dropped."""
-    metastore = Metastore("hms", server.uri)
-    catalog = HiveCatalog("hms", metastore, LocalFileIO(), warehouse=str(folder / "warehouse"), locks=locks, sleep=lambda _: None)
-    for (name,) in catalog.list_namespaces():
-        if name != "default":
-            metastore.call(lambda client, name=name: client.drop_database(name, False, True))
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-def glue(endpoint: str, folder: Path) -> Any:
-    """One Glue serves all tests: what an earlier one has left is dropped."""
-    keys = {"glue.region": "us-east-1", "glue.access-key-id": "test", "glue.secret-access-key": "test-secret"}
-    client = Glue("glue", {"glue.endpoint": endpoint, **keys}, sleep=lambda _: None)
-    catalog = GlueCatalog("glue", client, LocalFileIO(), warehouse=str(folder / "warehouse"), sleep=lambda _: None)
-    for (name,) in catalog.list_namespaces():
-        for table in client.pages("GetTables", "TableList", DatabaseName=name):
-            client.change("DeleteTable", DatabaseName=name, Name=table["Name"])
-        client.change("DeleteDatabase", Name=name)
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-def nessie(server: NessieServer, folder: Path, store: Store | None = None) -> Any:
-    """A separate branch; the files are in ``store`` (None: in the folder)."""
-    client = Nessie("nessie", {"uri": server.uri, "ref": server.new_branch()}, sleep=lambda _: None)
-    io = LocalFileIO() if store is None else load_file_io(store.properties)
-    warehouse = str(folder / "warehouse") if store is None else f"{store.root}/{uuid.uuid4().hex}"
-    catalog = NessieCatalog("nessie", client, io, warehouse=warehouse, sleep=lambda _: None)
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-def nessie_by_rest(server: NessieServer, store: Store) -> Any:
-    """The same by Nessie's Iceberg REST endpoint, whose warehouse is in the store."""
-    properties = {"uri": server.rest_uri, "prefix": server.new_branch()}
-    catalog = RestCatalog("rest", properties, load_file_io(store.properties), sleep=lambda _: None)
-    catalog.create_namespace(("ns",))
-    return catalog
-
-
-@pytest.fixture(
-    params=[
-        *CATALOGS,
-        "filesystem on S3",
-        "filesystem on HDFS",
-        "glue",
-        "postgresql",
-        "hive with locks",
-        "hive without locks",
-        *(pytest.param(name, marks=pytest.mark.oracle) for name in MORE if EVERY),
-        pytest.param("rest", marks=pytest.mark.oracle),
-        pytest.param("nessie", marks=pytest.mark.oracle),
-    ]
-)
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    match request.param:
-        case "rest":
-            return rest(request.getfixturevalue("rest_server"))
-        case "nessie":
-            return nessie(request.getfixturevalue("nessie_server"), tmp_path)
-        case "nessie on S3":
-            return nessie(request.getfixturevalue("nessie_server"), tmp_path, request.getfixturevalue("object_store")("versitygw"))
-        case "nessie by REST on S3":
-            return nessie_by_rest(request.getfixturevalue("nessie_server"), request.getfixturevalue("object_store")("versitygw"))
-        case "filesystem on S3":
-            return file_system_on(request.getfixturevalue("object_store")("versitygw"))
-        case "filesystem on HDFS":
-            return file_system_on(request.getfixturevalue("object_store")("hdfs"))
-        case "glue":
-            return glue(request.getfixturevalue("glue_endpoint"), tmp_path)
-        case "postgresql":
-            return postgresql(request.getfixturevalue("postgresql_server"), tmp_path)
-        case "hive with locks" | "hive without locks":
-            return hive(request.getfixturevalue("hive_metastore"), tmp_path, locks=request.param == "hive with locks")
-        case "hive on postgresql with locks" | "hive on postgresql without locks":
-            return hive(request.getfixturevalue("hive_on_postgresql"), tmp_path, locks="without" not in request.param)
-    if request.param in LATER_HIVE:
-        version, locks = LATER_HIVE[request.param]
-        return hive(request.getfixturevalue("later_hive")(version), tmp_path, locks=locks)
-    return CATALOGS[request.param](tmp_path)
 
 
 def test_a_created_table_is_found_listed_and_loaded_as_it_was_made(catalog: Any) -> None:
@@ -392,11 +242,6 @@ def test_a_commit_without_answer_counts_as_failed_once_its_place_is_taken(catalo
     assert done.attempts == 2
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "other"}
     assert _left_over(catalog, done.table) == []
-
-
-def keeps_one_snapshot(catalog: Any) -> bool:
-    """Nessie's Iceberg REST endpoint does; docs/catalogs.md tells what else differs there."""
-    return isinstance(catalog, RestCatalog) and catalog._settings.is_nessie
 
 
 def _left_over(catalog: Any, table: Any) -> list[str]:

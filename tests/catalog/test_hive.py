@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pymetastore.hive_metastore.ttypes import (
+    HeartbeatRequest,
     LockComponent,
     LockLevel,
     LockRequest,
@@ -19,7 +20,7 @@ from pymetastore.hive_metastore.ttypes import (
 
 from iceberg_ops.catalog.hive import hive_lock
 from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
-from iceberg_ops.catalog.hive.metastore import Metastore
+from iceberg_ops.catalog.hive.metastore import Metastore, NoSuchLock
 from iceberg_ops.catalog.hive_types import hive_type
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.loop.committer import commit
@@ -38,7 +39,7 @@ from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.types import STRING, DecimalType, NestedField, StructType, list_of
 from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table
-from tests.catalog.test_conformance import hive
+from tests.catalog.every_catalog import hive
 from tests.servers.hive_metastore import HiveMetastore
 
 
@@ -193,6 +194,24 @@ def test_a_lock_that_the_metastore_took_away_stops_the_commit(hive_metastore: Hi
     assert catalog.load_table(IDENTIFIER).metadata_location == table.metadata_location
     files = [i.location for i in catalog.io.list_prefix(table.location) if i.location.endswith("metadata.json")]
     assert len(files) == 1, "the metadata of the commit that was not made is gone"
+
+
+def test_the_metastore_removes_the_lock_of_a_killed_writer(tmp_path: Path) -> None:
+    """A lock without a heartbeat, by a metastore that waits four seconds for one: the next writer waits, and then commits."""
+    server = HiveMetastore(tmp_path, lock_s=4)
+    try:
+        catalog = HiveCatalog("hms", Metastore("hms", server.uri), LocalFileIO(), warehouse=str(tmp_path / "warehouse"))
+        catalog.create_namespace(("ns",))
+        table = make_table(catalog)
+        component = LockComponent(type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname="ns", tablename="t")
+        request = LockRequest(component=[component], user="killed", hostname="killed", agentInfo="killed")
+        held = catalog._metastore.call(lambda client: client.lock(request)).lockid
+        commit(catalog, table, AppendFiles(added=(data_file("a"),)))
+        assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+        with pytest.raises(NoSuchLock):
+            catalog._metastore.call(lambda client: client.heartbeat(HeartbeatRequest(lockid=held)))
+    finally:
+        server.close()
 
 
 def test_the_lock_stays_after_a_change_of_unknown_outcome(hive_metastore: HiveMetastore, tmp_path: Path) -> None:

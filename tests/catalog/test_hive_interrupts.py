@@ -14,7 +14,7 @@ from iceberg_ops.catalog.pointer import NotAppliedError
 from iceberg_ops.errors import CatalogUnavailableError, CommitInterruptedError, CommitStateUnknownError, IncompleteInterruptedError
 from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, make_table
-from tests.catalog.test_conformance import hive
+from tests.catalog.every_catalog import hive
 from tests.catalog.test_hive import Once, Watched, locks_of, watched
 from tests.servers.hive_metastore import HiveMetastore
 

@@ -19,7 +19,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField, StructType
 from iceberg_ops.spec.updates import RemoveProperties, SetProperties
 from tests.builders import IDENTIFIER, make_table
-from tests.catalog.test_conformance import hive
+from tests.catalog.every_catalog import hive
 from tests.catalog.test_hive import Watched, watched
 from tests.servers.hive_metastore import HiveMetastore
 

@@ -11,7 +11,7 @@ from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import IcebergOpsError
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table
-from tests.catalog.test_conformance import LATER_HIVE, hive
+from tests.catalog.every_catalog import LATER_HIVE, hive
 from tests.servers.hive_metastore import LaterHiveMetastore
 
 pytestmark = pytest.mark.oracle

@@ -17,7 +17,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import BadInputError, NoSuchNamespaceError, NoSuchTableError
 from iceberg_ops.io.local import LocalFileIO
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table, sql_catalog
-from tests.catalog.test_conformance import CATALOGS
+from tests.catalog.every_catalog import CATALOGS
 
 ODD = ["..", ".", "../..", "a/b", "/", "/etc", ".hidden", "\0", "a\0b", "x\ny", "\x1b[31m", "t\udc80", "a" * 256, "é" * 128]
 

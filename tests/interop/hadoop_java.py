@@ -1,10 +1,8 @@
-"""Iceberg Java's HadoopCatalog in a JVM of its own, without Spark (``HadoopTables.java``), and a writer of this package in a
-process of its own."""
+"""Iceberg Java's HadoopCatalog in a JVM of its own, without Spark (``HadoopTables.java``)."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pyspark
@@ -68,17 +66,3 @@ def hadoop_lake(warehouse: str) -> Lake:
     """Our side of the table ``ns.t`` in a warehouse; it has no Java of Spark."""
     catalog = FileSystemCatalog("lake", load_file_io(), warehouse=warehouse)
     return Lake(None, catalog, "t")  # type: ignore[arg-type]
-
-
-def main() -> None:
-    """``WAREHOUSE FIRST COUNT COMPACTIONS``: append rows one by one, compact in between."""
-    warehouse, first, count, compactions = sys.argv[1], *map(int, sys.argv[2:])
-    lake = hadoop_lake(warehouse)
-    for n in range(count):
-        lake.append([(first + n, "we")])
-        if compactions and n % (count // compactions) == 0:
-            print(lake.maintain("rewrite_data_files", min_input_files=2).status, flush=True)
-
-
-if __name__ == "__main__":
-    main()

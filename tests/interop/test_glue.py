@@ -1,58 +1,31 @@
-"""Iceberg Java's GlueCatalog and this package on one AWS Glue (moto's), in turns and at the same time."""
+"""Iceberg Java's GlueCatalog and this package on one AWS Glue (moto's), in turns."""
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iceberg_ops.catalog.glue.glue_catalog import GlueCatalog
-from iceberg_ops.catalog.glue.glue_client import Glue
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
-from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.types import INT
-from tests.catalog.watched import GLUE_KEYS
-from tests.interop import at_once
-from tests.interop.conftest import aws_jars
-from tests.interop.lake import Java, Lake
-from tests.interop.test_nessie import ByItsMetadata
-from tests.servers.process import missing
+from tests.interop.at_once import PROPERTIES
+from tests.interop.catalogs import shared_catalog
+from tests.interop.lake import Lake
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
 
 @pytest.fixture
-def lake(java_lake: tuple[Java, SqlCatalog], glue_endpoint: str, tmp_path: Path) -> Lake:
-    """A table's name in a Glue of the test's own (``glue.id``), for both sides."""
-    if not aws_jars():
-        missing("Iceberg Java's bundle for AWS", "make jars")
-    name, warehouse = f"glue_{uuid.uuid4().hex[:8]}", f"file:{tmp_path}/wh"
-    ours = GlueCatalog(name, Glue(name, {"glue.endpoint": glue_endpoint, **GLUE_KEYS}), LocalFileIO(), warehouse=warehouse)
-    properties = {
-        "": "org.apache.iceberg.spark.SparkCatalog",
-        ".type": "glue",
-        ".glue.endpoint": glue_endpoint,
-        ".client.region": "us-east-1",
-        ".io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
-        ".warehouse": warehouse,
-        ".cache-enabled": "false",
-    }
-    for key, value in properties.items():
-        java_lake[0](f"SET `spark.sql.catalog.{name}{key}`=`{value}`")
-    if ours._namespace_exists(("ns",)):
-        for table in ours._tables_in("ns"):
-            ours._glue.change("DeleteTable", DatabaseName="ns", Name=table["Name"])
-        ours.drop_namespace(("ns",))
-    ours.create_namespace(("ns",), {"location": f"{warehouse}/ns"})
-    return Lake(java_lake[0], ours, "t")  # type: ignore[arg-type]
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """A table's name in Glue, whose database ``ns`` is created again."""
+    shared = shared_catalog("glue", request.getfixturevalue, tmp_path)
+    return Lake(shared.java, shared.catalog, "t")
 
 
 def test_a_table_that_either_made_is_read_and_written_by_the_other(lake: Lake) -> None:
     """And renamed and dropped."""
-    lake.run_java(f"CREATE TABLE {{T}} (id BIGINT, who STRING) TBLPROPERTIES ({at_once.PROPERTIES})")
+    lake.run_java(f"CREATE TABLE {{T}} (id BIGINT, who STRING) TBLPROPERTIES ({PROPERTIES})")
     ours = Lake(lake.java, lake.catalog, "u")
     ours.create(lake.table.schema)
     for found in (lake, ours):
@@ -116,9 +89,3 @@ def _record(lake: Lake) -> dict[str, Any]:
         "Parameters": {**record["Parameters"], **places},
         "StorageDescriptor": {**record["StorageDescriptor"], "Location": ""},
     }
-
-
-def test_writers_at_once_on_one_table_lose_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at_once, "COMMITS", 10)
-    lake.run_java(f"CREATE TABLE {{T}} (id BIGINT, who STRING) TBLPROPERTIES ({at_once.PROPERTIES})")
-    at_once.all_at_once(lake, lambda: ByItsMetadata(lake), with_pyiceberg=False)

@@ -1,9 +1,7 @@
-"""A filesystem catalog beside Iceberg Java's HadoopCatalog, in one warehouse at the same time, each in separate processes."""
+"""A filesystem catalog beside Iceberg Java's HadoopCatalog, in one warehouse."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.catalog.versions import HINT, version_of
+from iceberg_ops.catalog.versions import HINT
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.io.file_io import names_in
 from iceberg_ops.io.load import load_file_io
 from tests.builders import IDENTIFIER
 from tests.interop.conftest import jars
@@ -22,10 +19,6 @@ from tests.interop.lake import Lake
 from tests.servers.stores import Store
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java]
-
-COMMITS = 25
-"""Of each of four processes, as in ``at_once``."""
-PATIENT = ("commit.retry.num-retries=100", "commit.retry.min-wait-ms=100", "commit.retry.max-wait-ms=1000")
 
 
 @pytest.fixture(scope="module")
@@ -43,30 +36,6 @@ def warehouse(object_store: Callable[[str], Store]) -> str:
 def _rows(texts: list[str]) -> list[str]:
     """Ours, as ``HadoopTables`` prints rows."""
     return sorted(text.replace("{'id': ", "").replace(", 'who': '", " ").replace("'}", "") for text in texts)
-
-
-@pytest.mark.slow
-def test_four_processes_at_once_lose_nothing(java: HadoopJava, warehouse: str) -> None:
-    """One of Java, three of ours, one of which compacts in between: each version is one writer's, no row is lost."""
-    java("create", warehouse, *PATIENT)
-    java.tell("append", warehouse, 0, COMMITS, "java")
-    command = [sys.executable, "-m", "tests.interop.hadoop_java", warehouse]
-    ours = [
-        subprocess.Popen([*command, str(1000 * n), str(COMMITS), "2" if n == 1 else "0"], stdout=subprocess.PIPE, text=True)
-        for n in (1, 2, 3)
-    ]
-    printed = [process.communicate(timeout=300)[0] for process in ours]
-    java.heard()
-    assert [process.returncode for process in ours] == [0, 0, 0]
-    compactions = printed[0].split().count("committed")
-    lake = hadoop_lake(warehouse)
-    expected = [f"{n} java" for n in range(COMMITS)] + [f"{1000 * p + n} we" for p in (1, 2, 3) for n in range(COMMITS)]
-    assert sorted(java("rows", warehouse)) == _rows(lake.our_rows()) == sorted(expected)
-    commits = 4 * COMMITS + compactions
-    assert len(lake.table.metadata.snapshots) == commits
-    versions = [v for name in names_in(lake.table.io, f"{warehouse}/ns/t/metadata") if (v := version_of(name)) is not None]
-    assert sorted(versions) == list(range(1, commits + 2))
-    assert java("load", warehouse) == [lake.table.metadata_location, str(commits)]
 
 
 # version-hint.text

@@ -13,24 +13,34 @@ from iceberg_ops.catalog.hive.hive_catalog import HiveCatalog
 from iceberg_ops.catalog.hive.metastore import Metastore
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.io.local import LocalFileIO
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table
-from tests.catalog.test_conformance import LATER_HIVE, hive
+from tests.catalog.every_catalog import LATER_HIVE, hive
 from tests.servers.hive_metastore import LaterHiveMetastore
 
 pytestmark = [pytest.mark.java, pytest.mark.oracle]
 
 EVERY = "ICEBERG_OPS_TORTURE" in os.environ
-COMMITS = 25 if EVERY else 4
-"""Of each writer."""
+COMMITS = 25 if EVERY else 5
+"""Of each writer; five or a multiple of it."""
 TRIED = LATER_HIVE if EVERY else {name: LATER_HIVE[name] for name in ("hive 4.0.1 without locks",)}
 PATIENT = {"commit.retry.num-retries": "100", "commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "500"}
 
 
-def _appends(uri: str, worker: int) -> None:
+def _mixed(uri: str, worker: int) -> None:
+    """Of five commits, three append a file, one removes the file before, one sets a property."""
     catalog = HiveCatalog("hms", Metastore("hms", uri), LocalFileIO())
     for n in range(COMMITS):
-        commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file(f"file:/{worker}/{n}"),)))
+        if n % 5 == 4:
+            operation: Operation = UpdateProperties(updates={f"by.{worker}": str(n)})
+        elif n % 5 == 3:
+            operation = DeleteFiles(paths=(f"file:/{worker}/{n - 1}",))
+        else:
+            operation = AppendFiles(added=(data_file(f"file:/{worker}/{n}"),))
+        commit(catalog, catalog.load_table(IDENTIFIER), operation)
 
 
 @pytest.mark.parametrize(("version", "locks"), TRIED.values(), ids=TRIED)
@@ -41,7 +51,7 @@ def test_java_and_three_processes_lose_no_commit(
     catalog = hive(server, tmp_path, locks=locks)
     make_table(catalog, properties={**PATIENT, "engine.hive.lock-enabled": str(locks).lower()})
     context = get_context("spawn")
-    workers = [context.Process(target=_appends, args=(server.uri, worker)) for worker in range(3)]
+    workers = [context.Process(target=_mixed, args=(server.uri, worker)) for worker in range(3)]
     java = server.java_appends(COMMITS)
     for worker in workers:
         worker.start()
@@ -50,5 +60,7 @@ def test_java_and_three_processes_lose_no_commit(
         worker.join()
     assert (java.returncode, [worker.exitcode for worker in workers]) == (0, [0, 0, 0]), printed[-3000:]
     table = catalog.load_table(IDENTIFIER)
-    assert live_paths(table) == {f"file:/{writer}/{n}" for writer in ("java", 0, 1, 2) for n in range(COMMITS)}
-    assert len(table.metadata.snapshots) == 4 * COMMITS
+    ours = {f"file:/{worker}/{n}" for worker in range(3) for n in range(COMMITS) if n % 5 < 2}
+    assert live_paths(table) == ours | {f"file:/java/{n}" for n in range(COMMITS)}
+    assert len(table.metadata.snapshots) == COMMITS + 3 * (COMMITS - COMMITS // 5)
+    assert {table.properties[f"by.{worker}"] for worker in range(3)} == {str(COMMITS - 1)}

@@ -1,4 +1,4 @@
-"""Iceberg Java's NessieCatalog and this package on one Nessie, at the same time and in turns."""
+"""Iceberg Java's NessieCatalog and this package on one Nessie, in turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.table import StaticTable
 
 from iceberg_ops.catalog.nessie.nessie_catalog import NessieCatalog
 from iceberg_ops.catalog.nessie.nessie_client import Nessie
@@ -17,7 +16,7 @@ from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, GcDisabledError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.types import INT
-from tests.interop.at_once import PROPERTIES, all_at_once
+from tests.interop.at_once import PROPERTIES
 from tests.interop.lake import Java, Lake, same
 from tests.servers.nessie.server import NessieServer
 
@@ -55,21 +54,6 @@ def lake(open_lake: OpenLake, nessie_server: NessieServer) -> Lake:
     made = open_lake(nessie_server.new_branch())
     made.catalog.create_namespace(("ns",), {"team": "us"})
     return made
-
-
-class ByItsMetadata:
-    """pyiceberg has no Nessie: it reads the metadata file that Nessie names."""
-
-    def __init__(self, lake: Lake) -> None:
-        self._lake = lake
-
-    def load_table(self, name: str) -> Any:
-        return StaticTable.from_metadata(self._lake.table.metadata_location)
-
-
-def test_writers_at_once_on_one_table_lose_nothing(lake: Lake) -> None:
-    lake.run_java(f"CREATE TABLE {{T}} (id BIGINT, who STRING) TBLPROPERTIES ({PROPERTIES})")
-    all_at_once(lake, lambda: ByItsMetadata(lake), with_pyiceberg=False)
 
 
 def test_nessie_has_of_our_commits_what_it_has_of_javas(lake: Lake, nessie_server: NessieServer) -> None:

@@ -1,59 +1,28 @@
-"""Iceberg Java's JdbcCatalog, pyiceberg's SqlCatalog and this package on one PostgreSQL database at the same time."""
+"""Iceberg Java's JdbcCatalog, pyiceberg's SqlCatalog and this package on one PostgreSQL database."""
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
-from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
-from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.errors import NoSuchTableError
-from iceberg_ops.io.local import LocalFileIO
-from tests.interop.at_once import PROPERTIES, all_at_once
-from tests.interop.lake import Java, Lake
-from tests.servers.postgresql import PostgreSQL
+from tests.interop.catalogs import Shared, shared_catalog
+from tests.interop.lake import Lake
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java]
 
-_NAMES = itertools.count()
+
+@pytest.fixture
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Shared:
+    return shared_catalog("postgresql", request.getfixturevalue, tmp_path)
 
 
 @pytest.fixture
-def uri(postgresql_server: PostgreSQL) -> str:
-    return postgresql_server.database()
-
-
-@pytest.fixture
-def lake(java_lake: tuple[Java, SqlCatalog], uri: str, tmp_path: Path) -> Lake:
+def lake(shared: Shared) -> Lake:
     """A table's name in a database of the test's own. A catalog has one name on all sides: it is a column of the tables."""
-    java, name = java_lake[0], f"pg{next(_NAMES)}"
-    ours = SqlCatalog(name, uri, LocalFileIO(), warehouse=f"file:{tmp_path}/wh")
-    ours.create_namespace(("ns",), {"team": "us"})
-    properties = {
-        "": "org.apache.iceberg.spark.SparkCatalog",
-        ".type": "jdbc",
-        ".uri": "jdbc:" + uri.replace("+psycopg2", "").replace("postgres@", ""),
-        ".jdbc.user": "postgres",
-        ".jdbc.schema-version": "V1",
-        ".warehouse": f"file:{tmp_path}/wh",
-        ".cache-enabled": "false",
-    }
-    for key, value in properties.items():
-        java(f"SET `spark.sql.catalog.{name}{key}`=`{value}`")
-    return Lake(java, ours, "t")
-
-
-def pyiceberg_catalog(lake: Lake, uri: str) -> Any:
-    from pyiceberg.catalog.sql import SqlCatalog as Theirs
-
-    return Theirs(lake.catalog.name, uri=uri, warehouse=lake.catalog._warehouse)
-
-
-def test_three_writers_on_one_table_lose_nothing(lake: Lake, uri: str) -> None:
-    lake.run_java(f"CREATE TABLE {{T}} (id BIGINT, who STRING) TBLPROPERTIES ({PROPERTIES})")
-    all_at_once(lake, lambda: pyiceberg_catalog(lake, uri))
+    return Lake(shared.java, shared.catalog, "t")
 
 
 def test_views_of_java_are_no_tables(lake: Lake) -> None:
@@ -65,14 +34,15 @@ def test_views_of_java_are_no_tables(lake: Lake) -> None:
         lake.catalog.load_table(("ns", "v"))
 
 
-def test_namespaces_and_their_properties_are_the_same_on_all_sides(lake: Lake, uri: str) -> None:
+def test_namespaces_and_their_properties_are_the_same_on_all_sides(shared: Shared, lake: Lake) -> None:
     name = lake.catalog.name
+    lake.catalog.create_namespace(("ours",), {"team": "us"})
     lake.java(f"CREATE NAMESPACE {name}.made WITH PROPERTIES ('team' = 'java')")
-    theirs = pyiceberg_catalog(lake, uri)
+    theirs = SqlCatalog(name, **shared.config.properties)
     theirs.create_namespace("third", {"team": "pyiceberg"})
-    assert lake.catalog.list_namespaces() == [("made",), ("ns",), ("third",)]
+    assert lake.catalog.list_namespaces() == [("made",), ("ns",), ("ours",), ("third",)]
     assert lake.catalog.namespace_properties(("made",))["team"] == "java"
     assert lake.catalog.namespace_properties(("third",))["team"] == "pyiceberg"
-    assert theirs.load_namespace_properties("ns")["team"] == "us"
-    shown = lake.java.rows(f"DESCRIBE NAMESPACE EXTENDED {name}.ns").to_pylist()
+    assert theirs.load_namespace_properties("ours")["team"] == "us"
+    shown = lake.java.rows(f"DESCRIBE NAMESPACE EXTENDED {name}.ours").to_pylist()
     assert "us" in str(shown)

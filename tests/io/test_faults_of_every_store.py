@@ -62,6 +62,29 @@ def test_a_bulk_delete_is_repeated(world: World, fault: Fault) -> None:
     assert list(world.other.list_prefix(world.prefix)) == []
 
 
+def test_of_files_that_could_not_be_deleted_each_is_named(world: World) -> None:
+    """The answer to a bulk request says so of one of them, and so does that to a request for it alone."""
+    locations = [f"{world.prefix}/f{number:02}" for number in range(20)]
+    for location in locations:
+        world.other.write(location, b"x")
+    kept = locations[0]
+    key = kept.removeprefix(world.prefix.rpartition("/")[0] + "/").encode()
+    denied = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
+
+    def partly(reply: Reply) -> Reply:
+        if b"multipart" in dict(reply.headers).get("content-type", dict(reply.headers).get("Content-Type", "")).encode():
+            return replace(reply, body=reply.body.replace(b"202 Accepted", b"403 Forbidden", 1))
+        error = denied.replace(b"<Error>", b"<Error><Key>%s</Key>" % key)
+        return Reply(200, (), b"<DeleteResult>%s</DeleteResult>" % error)
+
+    world.proxy.spoil(ChangedAnswer(partly), method="POST")
+    world.proxy.spoil(Answer(403, denied), when=lambda request: request.path.endswith("f00") or key in request.body, times=None)
+    failures = world.io.delete_many([*locations, f"{world.prefix}/gone"])
+    assert [failure.location for failure in failures] == [kept]
+    assert "refuses access" in failures[0].reason
+    assert {info.location for info in world.other.list_prefix(world.prefix)} <= {kept}
+
+
 @pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS)
 def test_a_listing_that_is_cut_is_asked_for_again(world: World, listing: Callable[[Any, str], object]) -> None:
     locations = [f"{world.prefix}/f{number}" for number in range(5)]

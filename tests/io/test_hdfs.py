@@ -1,6 +1,6 @@
 """What HDFS is asked beyond the contract of every FileIO: names, races, long listings, large files, rights, processes, faults.
 
-``ICEBERG_OPS_STORES_FULL=1`` runs the whole size, as for object stores."""
+``make torture`` takes the whole size, as for object stores."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What object stores are asked beyond the contract of every FileIO: odd keys, races, long listings, large files, few requests.
 
-``ICEBERG_OPS_STORES_FULL=1`` runs the whole size: 40 rounds of 16 writers, 5,100 keys.
+Four rounds of 16 writers and a few hundred keys here; by ``make torture`` 40 rounds and 5,100 keys.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
@@ -18,11 +19,13 @@ import pytest
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import FileIO, discard_output, names_in
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.io.memory import MemoryFileIO
 from tests.servers.process import LOOPBACK
 from tests.servers.proxy import FaultProxy
 from tests.servers.stores import PAGES, STORES, Store
 
-FULL = os.environ.get("ICEBERG_OPS_STORES_FULL") == "1"
+FULL = "ICEBERG_OPS_TORTURE" in os.environ
 ROUNDS = 40 if FULL else 4
 KEYS = dict.fromkeys(STORES, 5_100) if FULL else {"versitygw": 1_100, "moto": 250, "gcs": 250, "azurite": 300}
 """Keys of a long listing: more than a page (which on Azure has 5,000), and than one request deletes (1,000 on S3, 256 on Azure)."""
@@ -100,8 +103,19 @@ def test_an_empty_file_is_a_file(storage: Storage) -> None:
     assert sorted(info.location for info in io.list_prefix(prefix)) == [f"{prefix}/a", f"{prefix}/b"]
 
 
-def test_of_sixteen_writers_one_creates_the_file(storage: Storage) -> None:
-    io, prefix = storage
+@pytest.fixture(params=["local", "memory", *STORES])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """As ``storage``; also this machine's files, and those in memory."""
+    if request.param == "local":
+        return LocalFileIO(), str(tmp_path)
+    if request.param == "memory":
+        return MemoryFileIO(str(tmp_path)), "memory://bucket"
+    store = request.getfixturevalue("object_store")(request.param)
+    return load_file_io(store.properties), f"{store.root}/{uuid.uuid4().hex}"
+
+
+def test_of_sixteen_writers_one_creates_the_file(place: Storage) -> None:
+    io, prefix = place
     for number in range(ROUNDS):
         location, won, start = f"{prefix}/v{number}", list[int](), threading.Barrier(16)
 

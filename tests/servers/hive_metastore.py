@@ -32,12 +32,20 @@ _LOCK_TABLES = (
 )
 """What locks need on PostgreSQL. The metastore makes all other tables itself; these it makes for Derby only."""
 
+_REMOVES_LOCKS_OFTEN = {
+    "hive.support.concurrency": "true",
+    "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
+    "hive.timedout.txn.reaper.start": "1s",
+    "hive.timedout.txn.reaper.interval": "1s",
+}
+
 
 class HiveMetastore:
-    """One metastore; on ``database`` (None: Derby). Stop it with ``close``. Skips the test, or fails it where oracles are required,
-    without PostgreSQL's driver for Java."""
+    """One metastore; on ``database`` (None: Derby). It removes locks that get no heartbeat for ``lock_s`` seconds (None: for five
+    minutes). Stop it with ``close``. Skips the test, or fails it where oracles are required, without PostgreSQL's driver for
+    Java."""
 
-    def __init__(self, folder: Path, database: PostgreSQL | None = None) -> None:
+    def __init__(self, folder: Path, database: PostgreSQL | None = None, *, lock_s: int | None = None) -> None:
         jars = Path(pyspark.__file__).parent / "jars"
         self._compile(folder, "HiveMetastore", f"{jars}/*")
         self.warehouse = f"file:{folder}/warehouse"
@@ -47,6 +55,7 @@ class HiveMetastore:
             "hive.metastore.schema.verification": "false",
             "datanucleus.connectionPoolingType": "HikariCP",
             "hive.metastore.warehouse.dir": self.warehouse,
+            **({} if lock_s is None else {"hive.txn.timeout": f"{lock_s}s", **_REMOVES_LOCKS_OFTEN}),
         }
         self._server: Server
         self.start("init" if database is None else "noinit")

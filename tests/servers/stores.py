@@ -22,7 +22,7 @@ from pathlib import Path
 
 from iceberg_ops.io.aws.keys import AwsKeys
 from iceberg_ops.io.aws.signature import signing_headers
-from tests.servers.process import LOOPBACK, SERVERS, free_port, listens, missing, program, started
+from tests.servers.process import LOOPBACK, SERVERS, Server, free_port, listens, missing, program, start, started
 from tests.servers.proxy import FaultProxy, Reply, Request
 
 BUCKET = "lake"
@@ -66,18 +66,44 @@ def s3_properties(port: int) -> dict[str, str]:
     }
 
 
+class Versitygw:
+    """An S3 that keeps objects as files, with real signatures. Its port and its objects outlive a ``kill``. Stop it with
+    ``close``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.port = folder, free_port()
+        for name in (f"data/{BUCKET}", "meta", "versions"):
+            (folder / name).mkdir(parents=True)
+        self._server: Server
+        self.start()
+
+    @property
+    def store(self) -> Store:
+        return Store("versitygw", self.port, f"s3://{BUCKET}", s3_properties(self.port), folders=True)
+
+    def start(self) -> None:
+        """Start it again after a ``kill``. Raises ServerError."""
+        folder, keys = self._folder, {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
+        command: list[str | Path] = [program("versitygw"), "--port", f"{LOOPBACK}:{self.port}", "posix"]
+        command += ["--sidecar", folder / "meta", "--versioning-dir", folder / "versions", folder / "data"]
+        self._server = start("versitygw", command, log=folder / "log", ready=lambda: listens(self.port), environment=keys)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._server.kill()
+
+    def close(self) -> None:
+        self._server.stop()
+
+
 @contextmanager
 def versitygw(folder: Path) -> Iterator[Store]:
-    """An S3 that keeps objects as files, with real signatures."""
-    port, data = free_port(), folder / "data"
-    (data / BUCKET).mkdir(parents=True)
-    (folder / "meta").mkdir()
-    (folder / "versions").mkdir()
-    command: list[str | Path] = [program("versitygw"), "--port", f"{LOOPBACK}:{port}", "posix", "--sidecar", folder / "meta"]
-    command += ["--versioning-dir", folder / "versions", data]
-    keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
-    with started("versitygw", command, log=folder / "log", ready=lambda: listens(port), environment=keys):
-        yield Store("versitygw", port, f"s3://{BUCKET}", s3_properties(port), folders=True)
+    """A ``Versitygw`` that is not killed."""
+    server = Versitygw(folder)
+    try:
+        yield server.store
+    finally:
+        server.close()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from iceberg_ops.catalog.glue.glue_catalog import GlueCatalog
 from iceberg_ops.catalog.glue.glue_client import Glue
 from iceberg_ops.io.local import LocalFileIO
-from tests.catalog.test_conformance import glue
+from tests.catalog.every_catalog import glue
 from tests.servers.proxy import FaultProxy, Request
 
 SECRET = "glue-secret-of-the-test"

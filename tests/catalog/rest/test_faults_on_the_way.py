@@ -10,8 +10,11 @@ import pytest
 from iceberg_ops.catalog.rest.rest_catalog import RestCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
-from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
-from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSchema
+from iceberg_ops.commit.protocol.operation import Committed, Operation
+from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, ValidationError
+from iceberg_ops.spec.schema_evolution import SchemaEvolution
+from iceberg_ops.spec.types import STRING
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table
@@ -79,6 +82,33 @@ def test_whoever_comes_between_is_there_as_well_where(
     assert live_paths(now) == {"a", "b"}
     assert (done.attempts, len(now.metadata.snapshots)) == (2, 2)
     assert _unreferenced(now) == []
+
+
+def test_the_server_takes_a_stale_change_of_properties_and_refuses_one_of_the_schema(
+    catalog: RestCatalog, rest_server: ReferenceServer, proxy: FaultProxy, table: Table
+) -> None:
+    """Each is computed on a state that another client's change of the same kind has left behind when it arrives. Both changes of
+    properties count; of the schemas, which would take each other's column ids, only the first."""
+    other = RestCatalog("rest", {"uri": catalog._settings.properties["uri"].replace(str(proxy.port), str(rest_server.port))})
+
+    def added(name: str) -> UpdateSchema:
+        return UpdateSchema(schema=SchemaEvolution.of_table(table.metadata).add_column(name, STRING).apply())
+
+    def after(theirs: Operation, ours: Operation) -> Committed:
+        proxy.forget()
+        proxy.spoil(Before(lambda _: commit(other, other.load_table(IDENTIFIER), theirs)), method="POST", path=TABLE_ADDRESS)
+        return commit(catalog, catalog.load_table(IDENTIFIER), ours, sleep=lambda _: None)
+
+    def answers() -> list[int | None]:
+        return [request.status for request in proxy.requests if request.method == "POST"]
+
+    done = after(UpdateProperties(updates={"theirs": "1"}), UpdateProperties(updates={"ours": "1"}))
+    assert answers() == [200]
+    assert (done.table.properties["theirs"], done.table.properties["ours"]) == ("1", "1")
+    with pytest.raises(ValidationError, match="schema"):
+        after(added("theirs"), added("ours"))
+    assert answers() == [409]
+    assert [f.name for f in catalog.load_table(IDENTIFIER).schema.fields] == ["id", "data", "region", "theirs"]
 
 
 def test_a_change_of_properties_that_is_lost_is_unknown(catalog: RestCatalog, proxy: FaultProxy, table: Table) -> None:

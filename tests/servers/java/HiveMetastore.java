@@ -5,12 +5,16 @@ import org.apache.hadoop.hive.metastore.IHMSHandler;
 import org.apache.hadoop.hive.metastore.RetryingHMSHandler;
 import org.apache.hadoop.hive.metastore.TSetIpAddressProcessor;
 import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
+import org.apache.hadoop.hive.ql.txn.AcidHouseKeeperService;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.server.TThreadPoolServer;
 import org.apache.thrift.transport.TServerSocket;
 import org.apache.thrift.transport.TTransportFactory;
 
-/** A Hive Metastore on loopback: port, "init" (make the lock tables, Derby only) or "noinit", then key=value settings. */
+/**
+ * A Hive Metastore on loopback: port, "init" (make the lock tables, Derby only) or "noinit", then key=value settings. With a
+ * setting of hive.txn.timeout it has the service that removes locks without a heartbeat.
+ */
 public class HiveMetastore {
   public static void main(String[] arguments) throws Exception {
     HiveConf conf = new HiveConf(HiveMetastore.class);
@@ -22,6 +26,9 @@ public class HiveMetastore {
     if (arguments[1].equals("init")) {
       TxnDbUtil.setConfValues(conf);
       TxnDbUtil.prepDb(conf);
+    }
+    if (System.getProperty("hive.txn.timeout") != null) {
+      new AcidHouseKeeperService().start(conf);
     }
     IHMSHandler handler = RetryingHMSHandler.getProxy(conf, new HiveMetaStore.HMSHandler("hms", conf, false), true);
     TServerSocket socket = new TServerSocket(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
