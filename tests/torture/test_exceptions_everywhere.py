@@ -45,3 +45,15 @@ def test_whatever_is_raised_wherever_what_is_reported_is_true_and_a_retry_finish
             wrong.append(str(e))
     record_property("torture", stage.counted())
     assert not wrong, f"{len(wrong)} of {len(every)}:\n" + "\n".join(wrong[:20])
+
+
+@pytest.mark.parametrize("kind", ["compact", "delete", "delete job"])
+def test_a_far_store_that_once_gives_no_answer_costs_no_commit_a_manifest(kind: str) -> None:
+    """A refused write that was taken for done gave a table without one of its manifests."""
+    stage = Stage("far")
+    try:
+        points = range(stage.play(Case(stage.shape, kind)).points)
+        for at in points if EVERY_STEP else random.Random(kind).sample(points, SAMPLED):
+            stage.check(Case(stage.shape, kind, raises="unavailable", after=at))
+    finally:
+        stage.close()
