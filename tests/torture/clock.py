@@ -26,8 +26,7 @@ import iceberg_ops
 from iceberg_ops.commit.protocol import ledger as commit_ledger
 from iceberg_ops.data.deletes import delete_keys
 from iceberg_ops.data.writing import file_names
-from iceberg_ops.io import load
-from iceberg_ops.io import far_files
+from iceberg_ops.io import far_files, load
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.avro import avro_container
 from iceberg_ops.serde.json import metadata_json
