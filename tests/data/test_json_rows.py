@@ -24,4 +24,4 @@ def test_every_value_at_the_edges_comes_back() -> None:
             else:
                 back = from_json_value(f.type, shown[f.name])
             assert repr(back) == repr(value), f.name
-            assert not isinstance(f.type, DecimalType) or "E" not in str(shown[f.name])
+            assert not isinstance(f.type, DecimalType) or "E" not in str(shown[f.name]), shown[f.name]

@@ -6,6 +6,7 @@ Covers PART-01, XFORM-10..18, SCAN-07, DEFAULT-03, TYPE-31, BIN-01.
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -227,13 +228,18 @@ def test_filters_on_columns_agree_with_the_scalar_evaluator(data: st.DataObject)
     assert found == [judge(row) for row in rows]
 
 
-@given(st.lists(st.text("ab%_\\\n", max_size=6)), st.text("ab%_", max_size=5))
+ESCAPED, PLAIN, ENDS = (st.sampled_from(of) for of in (("\\\\", "\\%", "\\_"), ("a", "b", "_", "\n", "%"), ("%", "")))
+PATTERNS = st.tuples(ENDS, st.lists(ESCAPED | PLAIN, max_size=3).map("".join), ENDS).map("".join)
+
+
+@given(st.lists(st.text("ab%_\\\n", max_size=6), max_size=4), PATTERNS)
 def test_like_on_columns_agrees_with_the_scalar_evaluator(texts: list[str], pattern: str) -> None:
+    texts = [*texts, re.sub(r"\\(.)|%", r"\1", pattern)]  # matches: no character for each %, the character itself for each _
     schema = Schema.of(NestedField(1, "s", STRING))
     bound = bind(schema, Predicate(Op.LIKE, Reference("s"), (Literal(pattern, STRING),)))
     found = np.asarray(matching(bound, {1: array_of(STRING, texts)}, len(texts))).tolist()
     judge = row_filter(bound)
-    assert found == [judge((text,)) for text in texts]
+    assert found == [judge((text,)) for text in texts], f"{pattern!r} of {texts}"
 
 
 def test_a_filter_reads_through_structs() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -52,6 +53,17 @@ def for_each_seed(kind: str, few: int, check: Callable[[Draw], None]) -> None:
             check(Draw(kind, seed))
         except Exception as e:
             raise AssertionError(f"{kind}: ICEBERG_OPS_SEED={seed} fails: {type(e).__name__}: {e}") from e
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Within: what is drawn proves nothing."""
+    before = {kind: found.copy() for kind, found in DRAWN.items()}
+    try:
+        yield
+    finally:
+        DRAWN.clear()
+        DRAWN.update(before)
 
 
 def missing(kind: str, wanted: set[str]) -> set[str]:

@@ -309,7 +309,7 @@ def literal(type_: IcebergType, canonical: Any) -> str:
     if isinstance(canonical, bytes):
         return f"X'{canonical.hex()}'"
     if isinstance(canonical, uuid.UUID):
-        return f"'{canonical}'"
+        return f"CAST('{str(canonical).upper()}' AS uuid)" if canonical.int % 2 else f"'{canonical}'"
     if type_ == DATE:
         return f"DATE '{_DAY + dt.timedelta(canonical)}'"
     if type_ == TIME:

@@ -162,13 +162,16 @@ class Checker:
             found = [row_of(schema, values) for values in self.acts.held[snapshot_id].values()]
             return model.texts(row for row in found if where.keeps(row))
 
-        rows = Counter([] if start is None else held(start))
+        rows, now = Counter([] if start is None else held(start)), Counter[tuple[int, str]]()
         is_lost = start is None and table.metadata.snapshot(line[0]).parent_snapshot_id is not None
         try:
-            for kind, row in self.changes(start, to, len(schema.fields), where.text):
+            for kind, ordinal, row in self.changes(start, to, len(schema.fields), where.text):
                 (text,) = model.texts([row])
-                rows[text] += 1 if kind == "INSERT" else -1
+                change = 1 if kind == "INSERT" else -1
+                rows[text] += change
                 assert rows[text] >= 0, f"changelog {start} to {to} removes a row that is not there: {text}"
+                now[ordinal, text] += change
+                assert now[ordinal, text] * change > 0, f"changelog {start} to {to}: snapshot {ordinal} adds and removes {text}"
         except NoSuchSnapshotError:
             assert is_lost, f"changelog {start} to {to}"
             self.draw.note("changelog of lost history")
@@ -179,11 +182,12 @@ class Checker:
         assert sorted(rows.elements()) == held(to), f"changelog {start} to {to} where {where.text}"
         self.draw.note("changelog")
 
-    def changes(self, start: int | None, to: int, width: int, where: str) -> Iterator[tuple[str, Row]]:
+    def changes(self, start: int | None, to: int, width: int, where: str) -> Iterator[tuple[str, int, Row]]:
+        """Kind, number of the snapshot in the range, and row."""
         fields = changelog_schema(self.acts.table, to).fields
         for batch in changelog_batches(self.acts.table, start, to, where=parse_where(where)):
             for row in zip(*(values_of(f.type, c) for f, c in zip(fields, batch.columns, strict=True)), strict=True):
-                yield row[width], row[:width]
+                yield row[width], row[width + 1], row[:width]
 
 
 def _column(schema: Schema, name: str) -> NestedField:

@@ -25,6 +25,7 @@ from tests.generated.text_sources import NESTED, SCHEMA, SPOILED_CSV, SPOILED_JS
 from tests.spark.conftest import Place, place  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.spark
+LOCAL_CSV, LOCAL_JSON, LOCAL_CASES = "csv sources on lane local", "json sources on lane local", 120
 
 
 def plain(value: Any) -> Any:
@@ -136,6 +137,14 @@ JSON |= {*SPOILED_JSON, *UNKNOWN, *OUT_OF_RANGE}
 COMPRESSED = {f"compressed {how}" for how in ("not", ".gz", ".bz2")}
 
 
+def check_local_csv(draw: Draw, root: Path) -> None:
+    check_on_lane_local(draw, root, "csv", SCHEMA, csv_source(draw))
+
+
+def check_local_json(draw: Draw, root: Path) -> None:
+    check_on_lane_local(draw, root, "json", NESTED, json_source(draw))
+
+
 def test_csv_is_what_its_rules_say(place: Place) -> None:  # noqa: F811
     for_each_seed("csv sources", 14, lambda draw: check_source(draw, place, "csv", SCHEMA, csv_source(draw)))
     assert missing("csv sources", CSV | {"many parts"}) == set()
@@ -147,12 +156,10 @@ def test_json_is_what_its_rules_say(place: Place) -> None:  # noqa: F811
 
 
 def test_csv_on_lane_local_is_what_its_rules_say(tmp_path: Path) -> None:
-    kind = "csv sources on lane local"
-    for_each_seed(kind, 120, lambda draw: check_on_lane_local(draw, tmp_path, "csv", SCHEMA, csv_source(draw)))
-    assert missing(kind, CSV | COMPRESSED) == set()
+    for_each_seed(LOCAL_CSV, LOCAL_CASES, lambda draw: check_local_csv(draw, tmp_path))
+    assert missing(LOCAL_CSV, CSV | COMPRESSED) == set()
 
 
 def test_json_on_lane_local_is_what_its_rules_say(tmp_path: Path) -> None:
-    kind = "json sources on lane local"
-    for_each_seed(kind, 120, lambda draw: check_on_lane_local(draw, tmp_path, "json", NESTED, json_source(draw)))
-    assert missing(kind, JSON | COMPRESSED) == set()
+    for_each_seed(LOCAL_JSON, LOCAL_CASES, lambda draw: check_local_json(draw, tmp_path))
+    assert missing(LOCAL_JSON, JSON | COMPRESSED) == set()

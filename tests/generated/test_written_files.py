@@ -41,7 +41,7 @@ from tests.data.files import batch_of, new_io
 from tests.generated import judge, tables
 from tests.generated.drawing import Draw, for_each_seed, missing
 
-KIND = "written files"
+KIND, CASES = "written files", 200
 _TRANSFORMS = ("identity", "void", "year", "month", "day", "hour", "bucket", "truncate")
 _DIRECTIONS = [f"sort {direction} {nulls}" for direction in ("asc", "desc") for nulls in ("nulls-first", "nulls-last")]
 _PAIRS = ("sort bucket(decimal)", "sort truncate(decimal)", "sort truncate(binary)", "partition truncate(decimal)")
@@ -79,41 +79,40 @@ def all_rows(files: list[DataFile], schema: Schema, io: FileIO) -> list[str]:
     return sorted(repr(row) for f in files for row in judge.rows_of_file(f, schema, io))
 
 
-def test_every_file_is_what_is_recorded_of_it() -> None:
-    def check(draw: Draw) -> None:
-        schema = tables.schema(draw)
-        context = context_of(draw, schema, tables.sort_order(draw, schema))
-        rows, io = tables.rows(draw, schema), new_io()
-        options: dict[str, Any] = {"operation_id": "op"}
-        if context.sort_order is None:
-            writer: PartitionedWriter | SortedWriter = PartitionedWriter(
-                context, io, target_size=draw.choice([None, 400]), **options
-            )
-        else:
-            memory = draw.choice([1 << 28, 5000, 300])
-            draw.note("sorted in memory" if memory > 5000 else "sort spilled")
-            writer = SortedWriter(context, io, memory_limit=memory, **options)
-        try:
-            for start in range(0, len(rows), step := draw.choice([1000, 7, 20])):
-                writer.write(batch_of(schema, rows[start : start + step]))
-            files = writer.close()
-        except DataError as e:
-            # A partition value that its type does not hold: the least decimals of a precision.
-            assert "lies outside" in str(e)  # noqa: PT017
-            writer.abort()
-            draw.note("refused")
-            return
-        assert wrong(files, context, io) == []
-        assert all_rows(files, schema, io) == sorted(map(repr, rows))
-        if context.sort_order is not None:
-            assert {f.sort_order_id for f in files} == {context.sort_order.order_id}
-        draw.note(*(["several files"] if len(files) > 1 else []))
+def check(draw: Draw, _folder: Path | None = None) -> None:
+    schema = tables.schema(draw)
+    context = context_of(draw, schema, tables.sort_order(draw, schema))
+    rows, io = tables.rows(draw, schema), new_io()
+    options: dict[str, Any] = {"operation_id": "op"}
+    if context.sort_order is None:
+        writer: PartitionedWriter | SortedWriter = PartitionedWriter(context, io, target_size=draw.choice([None, 400]), **options)
+    else:
+        memory = draw.choice([1 << 28, 5000, 300])
+        draw.note("sorted in memory" if memory > 5000 else "sort spilled")
+        writer = SortedWriter(context, io, memory_limit=memory, **options)
+    try:
+        for start in range(0, len(rows), step := draw.choice([1000, 7, 20])):
+            writer.write(batch_of(schema, rows[start : start + step]))
+        files = writer.close()
+    except DataError as e:
+        # A partition value that its type does not hold: the least decimals of a precision.
+        assert "lies outside" in str(e)  # noqa: PT017
+        writer.abort()
+        draw.note("refused")
+        return
+    assert not (found := wrong(files, context, io)), found
+    assert all_rows(files, schema, io) == sorted(map(repr, rows))
+    if context.sort_order is not None:
+        assert {f.sort_order_id for f in files} == {context.sort_order.order_id}
+    draw.note(*(["several files"] if len(files) > 1 else []))
 
-    for_each_seed(KIND, 200, check)
+
+def test_every_file_is_what_is_recorded_of_it() -> None:
+    for_each_seed(KIND, CASES, check)
     assert missing(KIND, WANTED | {"sort spilled", "several files", *(f"metrics {m}" for m in METRICS)}) == set()
 
 
-LANES = "written by lane local"
+LANES, CASES_OF_LANES = "written by lane local", 25
 PARTITIONED, SORTED = (*tables.TRANSFORM_NAMES, *[""] * 4), (*tables.TRANSFORM_NAMES, *[""] * 3)
 """The first transform of each, by the seed: 25 seeds have all of them, and most pairs are different ones."""
 
@@ -142,39 +141,39 @@ def live_files(table: Table) -> list[DataFile]:
     return [task.data_file for task in plan(table, Scan()).tasks]
 
 
+def check_lane_local(draw: Draw, root: Path) -> None:
+    folder = root / str(draw.seed)
+    of = draw.turn(PARTITIONED), draw.turn(SORTED)
+    wanted = tables.schema(draw, of=of)
+    spec, order = tables.spec(draw, wanted, of[0]), tables.sort_order(draw, wanted, of[1])
+    catalog, table = table_of(draw, folder, wanted, spec, order)
+    schema, rows = table.schema, tables.rows(draw, wanted)
+    parts = [rows[i::3] for i in range(3) if rows[i::3]]
+    try:
+        for i, part in enumerate(parts):
+            path = folder / f"in-{i}.parquet"
+            pq.write_table(rows_as_arrow(schema, part), path, row_group_size=draw.choice([5, 100]))
+            job = draw.choice(["append", "append", "overwrite"])
+            run_local(job, catalog, path)
+            draw.note(job)
+    except (DataError, UnsupportedError) as e:
+        # Beside values outside a type: a required value inside a null struct, which a footer cannot tell from a missing one.
+        assert "lies outside" in str(e) or "holds nulls, or its statistics do not say" in str(e)  # noqa: PT017
+        draw.note("refused")
+        return
+    table = catalog.load_table(("db", "t"))
+    files = live_files(table)
+    assert not (found := wrong_in_table(table, files, schema)), found
+    sorted_ids = set() if table.metadata.sort_order.is_unsorted else {table.metadata.default_sort_order_id}
+    assert {f.sort_order_id for f in files} - {None} == sorted_ids
+    if sorted_ids:
+        sorts(draw, table)
+    draw.note(*tables.transforms_of(spec, order), *(["unpartitioned"] if spec.is_unpartitioned else []))
+
+
 def test_files_of_lane_local_are_what_is_recorded_of_them(tmp_path: Path) -> None:
     """Append, overwrite and sorts in memory, on disk and in stages."""
-
-    def check(draw: Draw) -> None:
-        folder = tmp_path / str(draw.seed)
-        of = draw.turn(PARTITIONED), draw.turn(SORTED)
-        wanted = tables.schema(draw, of=of)
-        spec, order = tables.spec(draw, wanted, of[0]), tables.sort_order(draw, wanted, of[1])
-        catalog, table = table_of(draw, folder, wanted, spec, order)
-        schema, rows = table.schema, tables.rows(draw, wanted)
-        parts = [rows[i::3] for i in range(3) if rows[i::3]]
-        try:
-            for i, part in enumerate(parts):
-                path = folder / f"in-{i}.parquet"
-                pq.write_table(rows_as_arrow(schema, part), path, row_group_size=draw.choice([5, 100]))
-                job = draw.choice(["append", "append", "overwrite"])
-                run_local(job, catalog, path)
-                draw.note(job)
-        except (DataError, UnsupportedError) as e:
-            # Beside values outside a type: a required value inside a null struct, which a footer cannot tell from a missing one.
-            assert "lies outside" in str(e) or "holds nulls, or its statistics do not say" in str(e)  # noqa: PT017
-            draw.note("refused")
-            return
-        table = catalog.load_table(("db", "t"))
-        files = live_files(table)
-        assert wrong_in_table(table, files, schema) == []
-        sorted_ids = set() if table.metadata.sort_order.is_unsorted else {table.metadata.default_sort_order_id}
-        assert {f.sort_order_id for f in files} - {None} == sorted_ids
-        if sorted_ids:
-            sorts(draw, table)
-        draw.note(*tables.transforms_of(spec, order), *(["unpartitioned"] if spec.is_unpartitioned else []))
-
-    for_each_seed(LANES, 25, check)
+    for_each_seed(LANES, CASES_OF_LANES, lambda draw: check_lane_local(draw, tmp_path))
     ways = {"append", "overwrite", "unpartitioned", "sorted in memory", "sorted on disk", "sorted in stages"}
     assert missing(LANES, tables.EVERY_TRANSFORM | ways) == set()
 
@@ -195,7 +194,7 @@ def sorts(draw: Draw, table: Table) -> None:
             draw.note(f"sorted {how}")
             result = one_sort(replace(work, operation_id=how.replace(" ", "-")), how)
             files = [data_file_from_dict(found) for found in result.added]
-            assert wrong_in_table(table, files, lineage) == []
+            assert not (found := wrong_in_table(table, files, lineage)), found
             assert result.rows_in_order == result.rows_out == result.rows_in
             assert {f.sort_order_id for f in files} == {table.metadata.default_sort_order_id}
 

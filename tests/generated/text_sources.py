@@ -238,22 +238,21 @@ def as_float32(value: float) -> float:
 def spoiled_csv(what: str, text: str, end: str, columns: list[str], separator: str) -> tuple[bool, bool, str]:
     """One more line that is not a record; whether it must be refused, and whether quotes pair up."""
     one = ["7" if n == "id" else "" for n in columns]
-    last = len(columns) - 1
+    at = columns.index("city") if "city" in columns else len(columns) - 1
     body = text if text.endswith(end) else text + end
     if what == "unclosed quote":
-        one[last] = '"abc'
+        one[at] = '"abc'
     elif what == "text behind a quote":
-        one[last] = '"abc"d'
+        one[at] = '"abc"d'
     elif what == "too many":
         one.append("x")
     elif what == "too few":
         one.pop()
     elif what == "blank line":
         return False, True, body + end
-    elif columns[last] == "city":
-        return True, False, body + separator.join([*one[:-1], '"a "b" c"']) + end
     else:
-        return True, False, body + separator.join([*one[:-1], '"1"2"']) + end
+        one[at] = '"a "b" c"' if columns[at] == "city" else '"1"2"'
+        return True, False, body + separator.join(one) + end
     return True, what in ("too many", "too few"), body + separator.join(one) + end
 
 

@@ -135,7 +135,7 @@ def test_decimal_text_reads_back_at_its_scale(scale: int, unscaled: int) -> None
     type_ = DecimalType(precision=38, scale=scale)
     number = Decimal(unscaled).scaleb(-scale)
     text = to_json_value(type_, number)
-    assert re.fullmatch(r"-?\d+(\.\d+)?", text)
+    assert re.fullmatch(r"-?\d+(\.\d+)?", text), text
     assert str(from_json_value(type_, text)) == str(number)
     assert from_json_value(type_, str(number)) == number, "what earlier versions wrote is still read"
 

@@ -1,11 +1,12 @@
 """Row operations of lane local leave the same tables as the Spark jobs: generated statements, each run by both on the same rows.
 
 A refusal of lane local by name is not a difference; everything else must be equal: the rows, the row ids of existing rows (v3), the
-counts of the report, the equality deletes, or the class of the error.
+counts of the report, the equality deletes, or the class of the error. ``ICEBERG_OPS_STATEMENTS`` sets the number of each kind (12).
 """
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections import Counter
@@ -31,6 +32,8 @@ from tests.spark.conftest import Place
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
+ON_A_TABLE = 4
+SEEDS = -(-int(os.environ.get("ICEBERG_OPS_STATEMENTS", "12")) // ON_A_TABLE)
 SCHEMA = Schema.of(
     NestedField(1, "g", STRING), NestedField(2, "k", LONG), NestedField(3, "i", INT), NestedField(4, "d", DOUBLE),
     NestedField(5, "f", FLOAT), NestedField(6, "x", DecimalType(precision=9, scale=2)), NestedField(7, "s", STRING, True),
@@ -184,12 +187,12 @@ def two_tables(place: Place, rng: random.Random, version: str, mode: str, kind: 
 
 
 @pytest.mark.parametrize("job", ["update", "merge", "upsert"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_generated_statements(place: Place, job: str, seed: int) -> None:
     rng = random.Random(f"{job} {seed}")
     version, kind, mode = rng.choice(["2", "3"]), rng.choice(list(SPECS)), rng.choice(["copy-on-write", "merge-on-read"])
     known, refused = two_tables(place, rng, version, mode, kind), 0
-    for round_ in range(4):
+    for round_ in range(ON_A_TABLE):
         parts = update(rng) if job == "update" else merge(rng) if job == "merge" else upsert(rng, kind)
         if job != "update":
             made, types = values(rng, rng.choice([3, 8]), 18), pa.schema(list(TYPES.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -83,6 +84,37 @@ def test_a_row_whose_key_can_not_be_stored_is_never_dropped_for_another(place: P
     with pytest.raises(DataError, match="column 'k': no uuid does not fit uuid"):
         place.run("upsert", "t", source=Source(format="sql", query=query), options={"upsert-keys": "k", "order-by": "n"})
     assert place.rows("t") == []
+
+
+STORED_ALIKE: dict[str, tuple[IcebergType, dict[Any, list[str]]]] = {
+    "uuid": (UUID, {i.bytes: [f"'{i}'", f"'{str(i).upper()}'", f"'{i.hex}'"] for i in (ID, uuid.UUID(int=7), uuid.UUID(int=8))}),
+    "decimal": (
+        DecimalType(precision=9, scale=2),
+        {Decimal(text): [f"{text}0BD", f"{text}4BD", f"{text}1BD"] for text in ("1.50", "-1.00", "0.02")},
+    ),
+}
+"""By type of the key: values, and literals that are stored as them."""
+SEEDS = 4
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_generated_upserts_agree_with_a_dictionary_by_stored_keys(place: Place, seed: int) -> None:
+    check_upserts(place, seed)
+
+
+def check_upserts(place: Place, seed: int) -> None:
+    rng, kept = random.Random(f"upsert keys {seed}"), dict[Any, int]()
+    kind, literals = list(STORED_ALIKE.values())[seed % len(STORED_ALIKE)]
+    make(place, kind)
+    for _ in range(2):
+        drawn = [rng.choice(list(literals)) for _ in range(rng.randint(2, 5))]
+        source = of_keys([rng.choice(literals[key]) for key in drawn])
+        if len(set(drawn)) < len(drawn):
+            with pytest.raises(DataError, match="source rows of key"):
+                place.run("upsert", "t", source=source, options={"upsert-keys": "k"})
+        place.run("upsert", "t", source=source, options={"upsert-keys": "k", "order-by": "n"})
+        kept |= {key: n for n, key in enumerate(drawn)}
+        assert sorted((row["k"], row["n"]) for row in place.rows("t")) == sorted(kept.items()), source.query
 
 
 LOCAL: dict[str, tuple[IcebergType, pa.Array]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,10 +100,16 @@ class World:
 
 def draw_world(session: SparkSession) -> World:
     """The rows and conditions of ``SEED``."""
-    rng = random.Random(f"where {SEED}")
+    return some_of_world(session, SEED, range(STATEMENTS))
+
+
+def some_of_world(session: SparkSession, seed: int, places: Sequence[int]) -> World:
+    """The rows of a seed, and those of its conditions."""
+    rng = random.Random(f"where {seed}")
     found = rows(rng)
     conditions = Conditions(rng)
-    drawn = [conditions.draw() for _ in range(STATEMENTS)]
+    all_ = [conditions.draw() for _ in range(max(places) + 1)]
+    drawn = [all_[place] for place in places]
     answers = asked(session, found, [case.spark for case in drawn])
     return World(found, [Case(d, _parsed(d.ours), answer) for d, answer in zip(drawn, answers, strict=True)])
 

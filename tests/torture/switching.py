@@ -17,8 +17,9 @@ Replacement = Callable[..., Any]
 
 @contextmanager
 def replaced(functions: Mapping[str, Replacement]) -> Iterator[None]:
-    """``functions``: ``module:qualified name`` below ``iceberg_ops`` -> its replacement, which gets the original as its first
-    argument. Raises RuntimeError in the end if a replacement failed with an error of Python, such as for its arguments."""
+    """``functions``: ``module:qualified name`` below ``iceberg_ops``, or in ``spark_jobs`` with its full name -> its replacement,
+    which gets the original as its first argument. Raises RuntimeError in the end if a replacement failed with an error of Python,
+    such as for its arguments."""
     with ExitStack() as stack:
         for name, replacement in functions.items():
             stack.enter_context(_replaced(name, _function(name), replacement))
@@ -27,7 +28,7 @@ def replaced(functions: Mapping[str, Replacement]) -> Iterator[None]:
 
 def _function(name: str) -> FunctionType:
     module, _, qualified = name.partition(":")
-    found: Any = importlib.import_module(f"iceberg_ops.{module}")
+    found: Any = importlib.import_module(module if module.startswith("spark_jobs.") else f"iceberg_ops.{module}")
     for part in qualified.split("."):
         found = vars(found)[part]
     found = found.fget if isinstance(found, property) else found
