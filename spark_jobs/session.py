@@ -104,8 +104,8 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
 def executors_python(environment: Mapping[str, str]) -> str:
     """The path of the executors' interpreter: the one given to ``spark-submit`` (its setting ``spark.pyspark.python`` arrives as
     ``PYSPARK_PYTHON``), else the driver's. On a cluster, the machines may have Python elsewhere, or get it with the application."""
-    told = environment.get("PYSPARK_PYTHON") if "PYSPARK_GATEWAY_PORT" in environment else None
-    return told or sys.executable
+    python = environment.get("PYSPARK_PYTHON") if "PYSPARK_GATEWAY_PORT" in environment else None
+    return python or sys.executable
 
 
 @contextmanager
@@ -118,19 +118,19 @@ def job_session(session: SparkSession) -> Iterator[SparkSession]:
     jvm: Any = session._jvm
     active = jvm.org.apache.spark.sql.classic.SparkSession
     before, before_here = active.getActiveSession(), SparkSession._activeSession
-    own = _copy(session)
-    _OF_JOBS.add(own)
-    _set_meaning(own)
-    _restore_built_in_functions(own)
-    active.setActiveSession(own._jsparkSession)
+    job_spark = _copy(session)
+    _OF_JOBS.add(job_spark)
+    _set_meaning(job_spark)
+    _restore_built_in_functions(job_spark)
+    active.setActiveSession(job_spark._jsparkSession)
     try:
-        yield own
+        yield job_spark
     finally:
         if before.isDefined():
             active.setActiveSession(before.get())
         else:
             active.clearActiveSession()
-        if SparkSession._activeSession is own:  # PySpark has one for all threads, and sets it with each new DataFrame
+        if SparkSession._activeSession is job_spark:  # PySpark has one for all threads, and sets it with each new DataFrame
             SparkSession._activeSession = session if before_here in _OF_JOBS else before_here
 
 
@@ -139,15 +139,15 @@ def _copy(session: SparkSession) -> SparkSession:
         # PySpark uses the newest session for RDD.toDF.
         to_frame = RDD.toDF
         try:
-            own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+            copied_session = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
         finally:
             RDD.toDF = to_frame  # type: ignore[method-assign]
-    of, to = session.catalog, own.catalog
+    of, to = session.catalog, copied_session.catalog
     if of.currentCatalog() != to.currentCatalog():
         to.setCurrentCatalog(of.currentCatalog())
     if of.currentDatabase() != to.currentDatabase():
         to.setCurrentDatabase(of.currentDatabase())
-    return own
+    return copied_session
 
 
 def _set_meaning(session: SparkSession) -> None:

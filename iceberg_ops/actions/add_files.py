@@ -78,24 +78,24 @@ def add_files(run: Run) -> Result:
         return Planned(found=_found(imported)) if imported else NothingToDo(found=_found(imported))
     head = base_of(run.table.metadata, run.job.branch)
     # A staged table: if another table of its name is created and dropped before it, every file in its folder is deleted too.
-    own = () if run.table.metadata_location else (run.table.location,)
-    with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *own)):
+    new_folders = () if run.table.metadata_location else (run.table.location,)
+    with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *new_folders)):
         # While the lease is held: a table that is created around the folder later finds the lease (``catalog.neighbours``).
         forbid_import_from_another_table(run.catalog, run.table, options.source_path)
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         forbid_running_purge(run.table.io, options.source_path)
         imported, listed = _plan(run, options)
-        found = _found(imported)
+        findings = _found(imported)
         if not imported:
-            return NothingToDo(found=found)
-        run.outcome.keep(found)
+            return NothingToDo(found=findings)
+        run.outcome.keep(findings)
         with run.step("commit"):
             operation = _operation(run, imported, head, options)
             before_swap = partial(_look_again, run, options, listed)
             committed = commit(run.catalog, run.table, operation, before_swap=before_swap, on_commit=run.outcome.record)
         if not committed.already_committed:
             _look_afterwards(run, options, listed)
-        return result_of(committed, found)
+        return result_of(committed, findings)
 
 
 def _forbid_others(run: Run, options: AddFilesOptions) -> None:
@@ -173,7 +173,7 @@ def _plan(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Liste
 
 
 def _found(imported: Sequence[ImportedFile]) -> Findings:
-    files = [found.file for found in imported]
+    files = [entry.file for entry in imported]
     return Findings(
         metrics={
             "imported-files-count": len(files),
@@ -191,16 +191,16 @@ def _planned(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Li
     schema, spec = metadata.schema, metadata.spec
     check_spec(schema, spec)
     _check_no_folder_links(table, options.source_path)
-    found = data_files(options.source_path, table.io.list_prefix(options.source_path), metadata_folder(metadata))
+    listed_files = data_files(options.source_path, table.io.list_prefix(options.source_path), metadata_folder(metadata))
     if options.partition_filter:
-        found = [f for f in found if _selected(f[1], options)]
-    if not found:
+        listed_files = [f for f in listed_files if _selected(f[1], options)]
+    if not listed_files:
         where = " in that partition" if options.partition_filter else ""
         raise DataError(f"add_files: there is no data file below {options.source_path}{where}")
     if options.check_duplicate_files:
-        _check_new(table, [info.location for info, _ in found])
+        _check_new(table, [info.location for info, _ in listed_files])
     # After the listing, and before a footer is read: see the function.
-    forbid_files_of_running_jobs(run.catalog.load_table(table.identifier[1:]), [info.location for info, _ in found])
+    forbid_files_of_running_jobs(run.catalog.load_table(table.identifier[1:]), [info.location for info, _ in listed_files])
     target = ImportTarget(
         schema,
         spec,
@@ -209,15 +209,15 @@ def _planned(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Li
         metadata.format_version,
         frozenset(f.source_id for f in spec.fields if not f.transform.is_void),
     )
-    placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in found]
-    meter = run.meter("reading footers", len(placed), sum(info.size for info, _ in found), unit="files")
+    placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in listed_files]
+    meter = run.meter("reading footers", len(placed), sum(info.size for info, _ in listed_files), unit="files")
     files: list[ImportedFile] = []
     with ThreadPoolExecutor(min(options.parallelism, MOST_THREADS)) as pool:
         for f in pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed):
             files.append(f)
             meter.advance(1, f.file.file_size_in_bytes)
     imported = [f for f in files if f.file.record_count]
-    infos = {info.location: info for info, _ in found}
+    infos = {info.location: info for info, _ in listed_files}
     return imported, {f.file.file_path: infos[f.file.file_path] for f in imported}
 
 
@@ -262,15 +262,15 @@ def _names(imported: list[ImportedFile]) -> dict[int, frozenset[str]]:
     """Every name that the files have for a field. This package finds a name that differs only in case without the mapping, but
     other readers do not."""
     names: dict[int, set[str]] = {}
-    for found in imported:
-        for field_id, name in found.names.items():
+    for entry in imported:
+        for field_id, name in entry.names.items():
             names.setdefault(field_id, set()).add(name)
     return {field_id: frozenset(known) for field_id, known in names.items()}
 
 
 def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, options: AddFilesOptions) -> Operation:
     append = AppendFiles(
-        added=tuple(found.file for found in imported),
+        added=tuple(entry.file for entry in imported),
         only_new=options.check_duplicate_files,
         starting_snapshot_id=None if head is None else head.snapshot_id,
         branch=run.job.branch,

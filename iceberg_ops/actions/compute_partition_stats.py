@@ -109,30 +109,30 @@ def compute_partition_stats(run: Run) -> Result:
         return Planned(found=_found(_plan(run, snapshot)))
     with run.lease(snapshot.snapshot_id):
         counts = _plan(run, snapshot)
-        found = _found(counts)
-        run.outcome.keep(found)
+        findings = _found(counts)
+        run.outcome.keep(findings)
         file = _written(run, snapshot, counts)
         with run.step("commit"):
             statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
             done = commit_staged(run, statistics, [file.statistics_path])
-    return result_of(done, found if done.already_committed else replace(found, files=(file.statistics_path,)))
+    return result_of(done, findings if done.already_committed else replace(findings, files=(file.statistics_path,)))
 
 
 def _counted_before(run: Run, snapshot: Snapshot) -> Findings | None:
     """The counts in the snapshot's file, if it is intact and has the columns that it would get now: a partition field that was
     added since, or an upgrade, changes them. Otherwise None."""
-    io, wanted = run.table.io, stored_schema(statistics_schema(run.table.metadata)).remove_metadata()
+    io, expected_schema = run.table.io, stored_schema(statistics_schema(run.table.metadata)).remove_metadata()
     for file in run.table.metadata.partition_statistics:
         path = file.statistics_path
         if file.snapshot_id != snapshot.snapshot_id or not is_stored(io, path, file.file_size_in_bytes):
             continue
         try:
-            with named_failures(path), io.open_input(path) as stored, pq.ParquetFile(stored) as found:
-                columns, rows = found.schema_arrow.remove_metadata(), found.metadata.num_rows
+            with named_failures(path), io.open_input(path) as stored, pq.ParquetFile(stored) as parquet_file:
+                columns, rows = parquet_file.schema_arrow.remove_metadata(), parquet_file.metadata.num_rows
         except (pa.ArrowException, UnicodeDecodeError, CorruptTableError) as e:
             log.warning("%s cannot be read, so it is computed again: %s", path, e)
             continue
-        if columns.equals(wanted, check_metadata=True):
+        if columns.equals(expected_schema, check_metadata=True):
             kept = SkippedFile(file_path=path, reason="it already holds these statistics of the snapshot")
             return Findings(metrics={"partitions-count": rows}, skipped=(kept,))
     return None
@@ -152,7 +152,7 @@ def _plan(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
 def _counts(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
     manifests = manifests_of(run.table, snapshot)
     meter = run.meter("reading", len(manifests), sum(m.manifest_length for m in manifests), unit="manifests")
-    return partition_counts(run.table, manifests, told=lambda m: meter.advance(1, m.manifest_length))
+    return partition_counts(run.table, manifests, on_manifest=lambda m: meter.advance(1, m.manifest_length))
 
 
 def union_of(metadata: TableMetadata) -> PartitionUnion:
@@ -160,40 +160,40 @@ def union_of(metadata: TableMetadata) -> PartitionUnion:
 
     Raises UnsupportedError if two of them share an id: other engines would read the values of one as those of the other.
     """
-    found = partition_union(metadata.partition_specs, metadata.all_fields_by_id)
-    for a, b in found.conflicts:
+    union = partition_union(metadata.partition_specs, metadata.all_fields_by_id)
+    for a, b in union.conflicts:
         raise UnsupportedError(
             f"not supported: partition statistics of a table whose partition fields {a.name!r} ({a.transform}) and {b.name!r} "
             f"({b.transform}) share the field id {a.field_id}, because readers tell them apart by it: rewrite the files of the "
             "older partition specs, then expire these (expire_snapshots with clean-expired-metadata)"
         )
-    return found
+    return union
 
 
 def partition_counts(
-    table: Table, manifests: Iterable[ManifestFile], told: Callable[[ManifestFile], object] = lambda _: None
+    table: Table, manifests: Iterable[ManifestFile], on_manifest: Callable[[ManifestFile], object] = lambda _: None
 ) -> list[PartitionCounts]:
     """One entry per partition with live files, in the file's order: by partition, nulls first. Partitions of two specs are separate
     entries even if their values are equal (PART-15). ``told`` receives each manifest that has been read."""
     union = union_of(table.metadata)
-    found: dict[tuple[Any, ...], PartitionCounts] = {}
+    counts_by_partition: dict[tuple[Any, ...], PartitionCounts] = {}
     has_global_deletes = False
     vectors = _VectorFiles(identity_under(table.io))
     for m in sorted(manifests, key=lambda m: m.content is ManifestContent.DATA):
         spec = spec_of(table.metadata, m.partition_spec_id)
         for entry in entries_of(table, m, live_only=True):
-            own = entry.data_file.partition
-            key = (spec.spec_id, *(identity_of(v) for v in own))
-            counts = found.setdefault(key, PartitionCounts(union.values(spec.spec_id, own), spec.spec_id))
+            partition = entry.data_file.partition
+            key = (spec.spec_id, *(identity_of(v) for v in partition))
+            counts = counts_by_partition.setdefault(key, PartitionCounts(union.values(spec.spec_id, partition), spec.spec_id))
             counts.add(entry)
             vectors.add(key, entry)
             has_global_deletes |= spec.is_unpartitioned and entry.data_file.content is FileContent.EQUALITY_DELETES
             _date(counts, table.metadata, entry)
-        told(m)
+        on_manifest(m)
     odd = vectors.odd()
-    for key, counts in found.items():
+    for key, counts in counts_by_partition.items():
         counts.may_lose_rows, counts.has_odd_vector = has_global_deletes, key in odd
-    return sorted(found.values(), key=_place)
+    return sorted(counts_by_partition.values(), key=_place)
 
 
 @dataclass(slots=True)

@@ -50,24 +50,24 @@ def compute_table_stats(run: Run) -> Result:
             return NothingToDo(found=Findings())
         columns = sketched_columns(planned.schema, options.columns)
         detail.append(f"{counted(len(columns), 'column')} of {counted(len(planned.tasks), 'file')}")
-    found = Findings(metrics={"columns-count": len(columns), "planned-data-files-count": len(planned.tasks)})
+    findings = Findings(metrics={"columns-count": len(columns), "planned-data-files-count": len(planned.tasks)})
     if not columns:
-        return NothingToDo(found=found)
-    if (known := _counted_before(run, planned.snapshot, columns, found)) is not None:
+        return NothingToDo(found=findings)
+    if (known := _counted_before(run, planned.snapshot, columns, findings)) is not None:
         return NothingToDo(found=known)
     if run.job.dry_run:
-        return Planned(found=found)
-    run.outcome.keep(found)
+        return Planned(found=findings)
+    run.outcome.keep(findings)
     with run.lease(planned.snapshot.snapshot_id):
         sketches, rows = _sketches(run, planned, columns)
         values = {f"ndv.{f.name}": round(sketches[f.field_id].estimate) for f in columns}
-        found = replace(found, metrics={**found.metrics, "rows-count": rows, **values})
-        run.outcome.keep(found)
+        findings = replace(findings, metrics={**findings.metrics, "rows-count": rows, **values})
+        run.outcome.keep(findings)
         file = _written(run, planned.snapshot, sketches)
-        return _registered(run, file, found)
+        return _registered(run, file, findings)
 
 
-def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField], found: Findings) -> Findings | None:
+def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField], findings: Findings) -> Findings | None:
     """The results for all ``columns`` in the snapshot's statistics file; None if there is no intact file with all of them."""
     for file in run.table.metadata.statistics:
         if file.snapshot_id != snapshot.snapshot_id or not is_stored(run.table.io, file.statistics_path, file.file_size_in_bytes):
@@ -81,24 +81,24 @@ def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField]
         if all(f.field_id in counts for f in columns):
             values = {f"ndv.{f.name}": counts[f.field_id] for f in columns}
             kept = SkippedFile(file_path=file.statistics_path, reason="it already holds these statistics of the snapshot")
-            return replace(found, metrics={**found.metrics, **values}, skipped=(kept,))
+            return replace(findings, metrics={**findings.metrics, **values}, skipped=(kept,))
     return None
 
 
 def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> tuple[dict[int, ThetaSketch], int]:
     """The sketch of each column, by field id, and the number of rows."""
-    found = {f.field_id: ThetaSketch() for f in columns}
+    sketches = {f.field_id: ThetaSketch() for f in columns}
     context = ReadContext.for_table(run.table.metadata, schema=planned.schema, columns=[f.name for f in columns])
     size = sum(task.data_file.file_size_in_bytes for task in planned.tasks)
     meter = run.meter("counting", len(planned.tasks), size, unit="files")
     rows = 0
     with run.step("run") as detail:
         for answer in _answers(run, planned.tasks, context, size):
-            more, files, bytes_ = merge_share(list(found.values()), answer)
+            more, files, bytes_ = merge_share(list(sketches.values()), answer)
             rows += more
             meter.advance(files, bytes_)
         detail.append(counted(rows, "row"))
-    return found, rows
+    return sketches, rows
 
 
 def _answers(run: Run, tasks: Sequence[FileScanTask], context: ReadContext, size: int) -> Iterator[str]:
@@ -148,8 +148,8 @@ def _written(run: Run, snapshot: Snapshot, sketches: dict[int, ThetaSketch]) -> 
     )
 
 
-def _registered(run: Run, file: StatisticsFile, found: Findings) -> Result:
+def _registered(run: Run, file: StatisticsFile, findings: Findings) -> Result:
     with run.step("commit"):
         statistics = UpdateStatistics(added=(file,), run_key=run.run_key, summary=run.summary)
         done = commit_staged(run, statistics, [file.statistics_path])
-    return result_of(done, found if done.already_committed else replace(found, files=(file.statistics_path,)))
+    return result_of(done, findings if done.already_committed else replace(findings, files=(file.statistics_path,)))

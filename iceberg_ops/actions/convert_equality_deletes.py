@@ -58,7 +58,7 @@ def _convert(run: Run, plan: ConvertEqualityDeletesPlan, planned: Findings, opti
     assert plan.snapshot is not None
     snapshot_id = plan.snapshot.snapshot_id
 
-    def operation_of(groups: Sequence[RewrittenDeletes], run_key: str) -> Operation:
+    def build_operation(groups: Sequence[RewrittenDeletes], run_key: str) -> Operation:
         return RowDelta(
             added_deletes=tuple(f for g in groups for f in g.added),
             removed_deletes=tuple(f for g in groups for f in g.removed),
@@ -74,7 +74,7 @@ def _convert(run: Run, plan: ConvertEqualityDeletesPlan, planned: Findings, opti
     def work(group: ConvertGroup) -> RewrittenDeletes:
         return converted(run, group, options)
 
-    return rewrite_groups(run, planned, snapshot_id, plan.groups, work, operation_of, options.progress)
+    return rewrite_groups(run, planned, snapshot_id, plan.groups, work, build_operation, options.progress)
 
 
 def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOptions) -> RewrittenDeletes:
@@ -82,18 +82,18 @@ def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOpti
     table = run.table
     chosen = {delete_key(d) for d in group.deletes}
     context = ReadContext.for_table(table.metadata, columns=[POS])
-    found = []
+    deleted = []
     for task in group.tasks:
         only = replace(task, deletes=tuple(d for d in task.deletes if delete_key(d) in chosen))
         positions = dead_positions(only, context, table.io)
         if len(positions):
-            found.append((task, positions))
+            deleted.append((task, positions))
     write = WriteContext.for_table(table.metadata)
     target = {DELETE_TARGET_FILE_SIZE_BYTES.name: str(options.target_file_size_bytes)}
     written = write_row_deletes(
         table.io,
         replace(write, properties={**write.properties, **target}),
-        found,
+        deleted,
         operation_id=f"{run.operation_id}-{group.group_id}",
         granularity=DELETE_GRANULARITY.of(table.properties),
     )
@@ -103,5 +103,5 @@ def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOpti
         removed=tuple(removed.values()),
         added=written.added,
         data_files=tuple(task.file_path for task in group.tasks),
-        positions=sum(len(positions) for _, positions in found),
+        positions=sum(len(positions) for _, positions in deleted),
     )

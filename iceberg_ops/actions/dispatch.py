@@ -79,31 +79,31 @@ class _Record:
 
     def report(self, error: BaseException | None = None) -> ActionReport:
         """After a failure, the report has the parts of the outcome that were filled in."""
-        found = self.outcome
+        outcome = self.outcome
         return ActionReport(
             action=self.job.job,
             table=self.job.table,
-            status="failed" if error is not None else found.status,
+            status="failed" if error is not None else outcome.status,
             started_at=datetime.fromtimestamp(self.started_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             duration_ms=round((time.monotonic() - self.begun) * 1000),
             run_key=self.run_key,
-            plan_id=found.plan_id,
+            plan_id=outcome.plan_id,
             lane=self.lane,
             lane_reason=self.job.lane_reason,
             dry_run=self.job.dry_run,
             branch=self.job.branch,
-            starting_snapshot_id=found.starting_snapshot_id,
-            snapshot_ids=found.snapshot_ids,
-            attempts=found.attempts,
-            metrics=found.metrics,
+            starting_snapshot_id=outcome.starting_snapshot_id,
+            snapshot_ids=outcome.snapshot_ids,
+            attempts=outcome.attempts,
+            metrics=outcome.metrics,
             before=self.before,
             after=self.after,
-            steps=found.steps,
-            groups=list(found.groups.values()),
-            skipped=found.skipped[: found.listed],
-            kept_snapshots=found.kept_snapshots,
-            files=found.files[: found.listed],
-            failures=found.failures[: found.listed],
+            steps=outcome.steps,
+            groups=list(outcome.groups.values()),
+            skipped=outcome.skipped[: outcome.listed],
+            kept_snapshots=outcome.kept_snapshots,
+            files=outcome.files[: outcome.listed],
+            failures=outcome.failures[: outcome.listed],
             error=None if error is None else error_report(error),
         )
 
@@ -276,8 +276,8 @@ def _check_where(job: JobSpec, table: Table) -> None:
 def action_of(name: str) -> Callable[..., Result]:
     """The function of an action: ``iceberg_ops.actions.<name>.<name>``. It takes the run and, for a row operation, the
     ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow."""
-    found: Callable[..., Result] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
-    return found
+    action: Callable[..., Result] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
+    return action
 
 
 def _check_branch(table: Table, branch: str) -> None:

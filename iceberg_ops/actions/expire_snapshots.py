@@ -60,13 +60,13 @@ def expire_snapshots(run: Run) -> Result:
         decided = operation.decided(table)
         updates = operation.removals(table, decided)
         planned = apply_updates(table.metadata, updates, now_ms=run.now_ms()) if updates else table.metadata
-        found = Findings(metrics=_counts(table.metadata, planned), kept_snapshots=_kept(decided, run.outcome.listed))
-        detail.append(f"{found.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
-    run.outcome.keep(found)
+        findings = Findings(metrics=_counts(table.metadata, planned), kept_snapshots=_kept(decided, run.outcome.listed))
+        detail.append(f"{findings.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
+    run.outcome.keep(findings)
     if not updates:
-        return NothingToDo(found=found) if run.job.dry_run else _resumed(run, options)
+        return NothingToDo(found=findings) if run.job.dry_run else _resumed(run, options)
     if run.job.dry_run:
-        return Planned(found=_with_files(found, _planned_files(table, planned), None, run.outcome.listed))
+        return Planned(found=_with_files(findings, _planned_files(table, planned), None, run.outcome.listed))
     with run.step("commit and clean") as detail:
         result = expire(
             run.catalog,
@@ -77,9 +77,9 @@ def expire_snapshots(run: Run) -> Result:
             on_resumed=partial(_keep_files, run),
         )
         detail.append(counted(result.committed.attempts, "attempt"))
-    found = _with_resumed(run.outcome.found(), result.resumed)
-    found = replace(found, metrics={**found.metrics, **_counts(table.metadata, result.committed.table.metadata)})
-    return result_of(result.committed, _with_files(found, result.files, result.deletion, run.outcome.listed))
+    findings = _with_resumed(run.outcome.found(), result.resumed)
+    findings = replace(findings, metrics={**findings.metrics, **_counts(table.metadata, result.committed.table.metadata)})
+    return result_of(result.committed, _with_files(findings, result.files, result.deletion, run.outcome.listed))
 
 
 def _kept(decided: Expired, listed: int) -> tuple[KeptSnapshot, ...]:
@@ -113,14 +113,14 @@ def _resumed(run: Run, options: ExpireSnapshotsOptions) -> Result:
     with run.step("clean") as detail:
         resumed = resume_expiry(run.catalog, run.table, delete=_deleting(run, options), on_clean=partial(_keep_files, run))
         detail.append(f"{resumed.finished} earlier expirations finished")
-    found = _with_resumed(run.outcome.found(), resumed)
-    return Committed(found=found, table=run.table) if run.outcome.changed else NothingToDo(found=found)
+    findings = _with_resumed(run.outcome.found(), resumed)
+    return Committed(found=findings, table=run.table) if run.outcome.changed else NothingToDo(found=findings)
 
 
-def _with_resumed(found: Findings, resumed: Resumed) -> Findings:
+def _with_resumed(findings: Findings, resumed: Resumed) -> Findings:
     kept = (SkippedFile(file_path=k.location, reason=k.reason) for k in resumed.kept)
-    metrics = {**found.metrics, "resumed-expirations-count": resumed.finished}
-    return replace(found, metrics=metrics, skipped=(*found.skipped, *kept))
+    metrics = {**findings.metrics, "resumed-expirations-count": resumed.finished}
+    return replace(findings, metrics=metrics, skipped=(*findings.skipped, *kept))
 
 
 def _counts(before: TableMetadata, after: TableMetadata) -> dict[str, int]:
@@ -146,7 +146,7 @@ def _keep_files(run: Run, files: UnreachedFiles, deletion: Deletion) -> None:
     run.outcome.keep(_with_files(run.outcome.found(), files, deletion, run.outcome.listed))
 
 
-def _with_files(found: Findings, files: UnreachedFiles, deletion: Deletion | None, listed: int) -> Findings:
+def _with_files(findings: Findings, files: UnreachedFiles, deletion: Deletion | None, listed: int) -> Findings:
     """Metrics count the deleted files (None, a dry run: the files that would be deleted); the report names those that stay, and
     why. ``listed`` is the most files that it names."""
     gone = set(files if deletion is None else deletion.deleted)
@@ -161,9 +161,9 @@ def _with_files(found: Findings, files: UnreachedFiles, deletion: Deletion | Non
         skipped += [SkippedFile(file_path=k.location, reason=k.reason) for k in deletion.kept]
         failures = [SkippedFile(file_path=f.location, reason=f.reason) for f in deletion.failures]
     return replace(
-        found,
-        metrics={**found.metrics, **{name: found.metrics.get(name, 0) + count for name, count in counts.items()}},
-        files=(*found.files, *(path for path in files if path in gone)),
-        skipped=(*found.skipped, *skipped),
-        failures=(*found.failures, *failures),
+        findings,
+        metrics={**findings.metrics, **{name: findings.metrics.get(name, 0) + count for name, count in counts.items()}},
+        files=(*findings.files, *(path for path in files if path in gone)),
+        skipped=(*findings.skipped, *skipped),
+        failures=(*findings.failures, *failures),
     )

@@ -68,11 +68,11 @@ def import_folder(
     return report
 
 
-def _check_location(catalog: Catalog, table: str, location: str, own: str) -> None:
+def _check_location(catalog: Catalog, table: str, location: str, origin: str) -> None:
     """Raise UnsupportedError if a table of a filesystem catalog, which must be in its folder ``own``, gets another location."""
     identity = identity_under(catalog.io)
-    if folder_identity(identity, location) != folder_identity(identity, own):
+    if folder_identity(identity, location) != folder_identity(identity, origin):
         raise UnsupportedError(
-            f"not supported: table {table} in {location}, because in a filesystem catalog a table is its folder, {own}: import "
+            f"not supported: table {table} in {location}, because in a filesystem catalog a table is its folder, {origin}: import "
             "the files in place (--mode snapshot), or move them into that folder first"
         )

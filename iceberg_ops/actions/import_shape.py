@@ -25,21 +25,21 @@ from iceberg_ops.spec.validity import check_schema
 def shape_of_folder(io: FileIO, folder: str, format_version: int) -> tuple[Schema, PartitionSpec]:
     """For a table of that version. Raises DataError for a folder without data or half written, SchemaError for files that do not
     fit together or whose columns the version does not support."""
-    found = data_files(folder, io.list_prefix(folder))
-    if not found:
+    listed_files = data_files(folder, io.list_prefix(folder))
+    if not listed_files:
         raise DataError(f"import: there is no data file below {folder}")
     schema = Schema(StructType(()))
-    for info, _ in found:
+    for info, _ in listed_files:
         _, arrow = footer_of(io, info.location)
         try:
-            own = schema_of_arrow(arrow)
-            own = Schema(StructType(tuple(replace(f, required=False) for f in own.fields)))
-            check_no_twins(own.struct)
-            check_schema(own, format_version)
-            schema = own if not schema.fields else _evolution(schema, format_version).union_by_name(own).apply()
+            file_schema = schema_of_arrow(arrow)
+            file_schema = Schema(StructType(tuple(replace(f, required=False) for f in file_schema.fields)))
+            check_no_twins(file_schema.struct)
+            check_schema(file_schema, format_version)
+            schema = file_schema if not schema.fields else _evolution(schema, format_version).union_by_name(file_schema).apply()
         except SchemaError as e:
             raise SchemaError(f"file {info.location}: {e}") from None
-    columns = column_types(folders for _, folders in found)
+    columns = column_types(folders for _, folders in listed_files)
     evolution = _evolution(schema, format_version)
     for name, type_ in columns.items():
         if schema.find(name, case_sensitive=False) is None:

@@ -48,10 +48,10 @@ def plan_rows(run: Run) -> NothingToDo | Planned:
     has_source = job.job in _TAKE_ROWS
     with run.step("plan") as detail:
         metrics, files = _source(run, options) if has_source else {}, list[str]()
-        found = _found(run)
-        if found is not None:
-            metrics |= _counts(run, found)
-            files = [task.data_file.file_path for task in found.tasks]
+        scan_plan = _found(run)
+        if scan_plan is not None:
+            metrics |= _counts(run, scan_plan)
+            files = [task.data_file.file_path for task in scan_plan.tasks]
             detail.append(f"{len(files)} data files")
     findings = Findings(plan_id=job.plan_id, metrics=metrics, files=tuple(files[:LISTED]))
     return Planned(found=findings) if has_source or files else NothingToDo(found=findings)
@@ -94,17 +94,17 @@ def _found(run: Run) -> ScanPlan | None:
     return plan(run.table, Scan(where=where) if makes_branch else Scan.of_branch(job.branch, where))
 
 
-def _counts(run: Run, found: ScanPlan) -> dict[str, int]:
-    files = [task.data_file for task in found.tasks]
+def _counts(run: Run, scan_plan: ScanPlan) -> dict[str, int]:
+    files = [task.data_file for task in scan_plan.tasks]
     metrics = {
         "planned-data-files-count": len(files),
         "planned-bytes-count": sum(f.file_size_in_bytes for f in files),
         "planned-records-count": sum(f.record_count for f in files),
-        "planned-delete-files-count": len({d.data_file.file_path for task in found.tasks for d in task.deletes}),
+        "planned-delete-files-count": len({d.data_file.file_path for task in scan_plan.tasks for d in task.deletes}),
     }
-    if metrics["planned-records-count"] and _computes(run.job, found.filter):
+    if metrics["planned-records-count"] and _computes(run.job, scan_plan.filter):
         metrics["planned-computed-records-count"] = metrics["planned-records-count"]
-    if run.job.job == "delete" and files and is_exact(found.filter) and whole_files_match(found):
+    if run.job.job == "delete" and files and is_exact(scan_plan.filter) and whole_files_match(scan_plan):
         metrics["metadata-only"] = 1
     return metrics
 

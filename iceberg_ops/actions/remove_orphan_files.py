@@ -135,18 +135,18 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
                 lines.add(recorded_line(recorded, identity))
                 for target in links(recorded):
                     lines.add(recorded_line(target, identity))
-            own = _ownership(run, current)
+            ownership = _ownership(run, current)
             leased, unmet = _Leased(current, run.now_ms()), dict[str, str]()
-            for found in find_orphans(lines, own, options, location, current.io):
-                if isinstance(found, Unmet):
-                    unmet[identity(found.location)] = found.location
+            for result in find_orphans(lines, ownership, options, location, current.io):
+                if isinstance(result, Unmet):
+                    unmet[identity(result.location)] = result.location
                     continue
-                if isinstance(found, Elsewhere):
-                    names.add(recorded_line(found.location, file_name))
+                if isinstance(result, Elsewhere):
+                    names.add(recorded_line(result.location, file_name))
                     continue
-                kept = found if isinstance(found, Skipped) else leased.reason_to_keep(found)
-                if kept is None and isinstance(found, Orphan):
-                    names.add(listed_line(found.info, file_name))
+                kept = result if isinstance(result, Skipped) else leased.reason_to_keep(result)
+                if kept is None and isinstance(result, Orphan):
+                    names.add(listed_line(result.info, file_name))
                 elif kept is not None:
                     _keep(run, kept)
             check_listing(run.table, current, location, unmet)
@@ -177,7 +177,7 @@ def _listed(run: Run, location: str, options: RemoveOrphanFilesOptions) -> Itera
     meter = run.meter("listing", unit="folders")
     # One process lists a local store as fast as several.
     runner = None if run.runner is None or run.runner.name == LOCAL else run.runner
-    yield from listed(run.table.io, location, runner, by_prefix=options.prefix_listing, told=meter.at)
+    yield from listed(run.table.io, location, runner, by_prefix=options.prefix_listing, on_progress=meter.at)
 
 
 def _keep(run: Run, kept: Skipped) -> None:
@@ -196,18 +196,18 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
         for recorded in recorded_by(claim.table) if claim.around else ():
             for place in (recorded, *links(recorded)):
                 candidates.add(recorded_line(place, identity, claim.table.name))
-    for found in owned_elsewhere(candidates, table.io):
-        kept = found if isinstance(found, Skipped) else _claimed(found, claims, identity(found.info.location))
+    for candidate in owned_elsewhere(candidates, table.io):
+        kept = candidate if isinstance(candidate, Skipped) else _claimed(candidate, claims, identity(candidate.info.location))
         if kept is not None:
             _keep(run, kept)
-        elif isinstance(found, Orphan):
-            yield found
+        elif isinstance(candidate, Orphan):
+            yield candidate
 
 
-def _claimed(found: Orphan, claims: Iterable[Claim], identity: str) -> Skipped | None:
+def _claimed(orphan: Orphan, claims: Iterable[Claim], identity: str) -> Skipped | None:
     within = (claim for claim in claims if any(is_within(identity, folder) for folder in claim.folders))
     holder = next((claim.table.name for claim in within), None)
-    return None if holder is None else Skipped(found.info.location, f"it is stored with the files of table {holder}")
+    return None if holder is None else Skipped(orphan.info.location, f"it is stored with the files of table {holder}")
 
 
 class _Leased:
@@ -219,9 +219,9 @@ class _Leased:
         self._identity = identity_under(table.io)
         self._notes = [folder_identity(self._identity, folder) for folder in notes_folders(table)]
 
-    def reason_to_keep(self, found: Orphan) -> Skipped | None:
+    def reason_to_keep(self, orphan: Orphan) -> Skipped | None:
         """Why an orphan stays; None if it may go."""
-        location = found.info.location
+        location = orphan.info.location
         if holder := next((lease.holder for lease in self._leases if lease.covers(location, self._table.io)), None):
             return Skipped(location, f"run {holder} is working on it")
         name = self._identity(location)
@@ -251,17 +251,17 @@ def _move(run: Run, orphans: SortedLines, current: Table, folder: str) -> int:
     io, outcome = run.table.io, run.outcome
     meter = run.meter("moving", orphans.count, outcome.metrics["orphan-files-bytes"], unit="files")
 
-    def place_of(origin: str) -> str:
+    def target_location(origin: str) -> str:
         return quarantine_place(origin, run.table.location, root)
 
     def moved(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
-        failures = [failure for origin in locations if (failure := _copied(io, origin, place_of(origin))) is not None]
+        failures = [failure for origin in locations if (failure := _copied(io, origin, target_location(origin))) is not None]
         failed = {failure.location for failure in failures}
         return failures + in_bulk(io, [origin for origin in locations if origin not in failed])
 
     with io.open_output(_free_record(io, root)) as record:
         for origin, _ in _read(orphans):
-            record.write(json.dumps({"from": origin, "to": place_of(origin)}).encode() + b"\n")
+            record.write(json.dumps({"from": origin, "to": target_location(origin)}).encode() + b"\n")
     outcome.metrics |= {"moved-orphan-files-count": 0, "failed-deletes-count": 0}
     for batch in _batches(orphans):
         _remove(run, current, [origin for origin, _ in batch], moved, "moved-orphan-files-count")

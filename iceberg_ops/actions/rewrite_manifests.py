@@ -83,7 +83,7 @@ class _ManifestStrategy(GroupStrategy[_PlannedManifests]):
         run, snapshot = self.run, self.plan.snapshot
         return RewriteManifests(
             spec_id=self.plan.spec_id,
-            manifest_paths=tuple(m.manifest_path for found in groups for m in found.group.manifests),
+            manifest_paths=tuple(m.manifest_path for planned in groups for m in planned.group.manifests),
             sort_by=self.options.sort_by,
             branch=run.job.branch,
             run_key=batch.run_key,
@@ -99,7 +99,7 @@ def _compared(run: Run, plan: RewriteManifestsPlan, done: Committed) -> Findings
     paths = {m.manifest_path for m in new}
     known = {m.manifest_path for m in manifests_of(run.table, plan.snapshot)}
     groups, rewritten, written = [], 0, 0
-    for group, said in zip(plan.groups, done.found.groups, strict=True):
+    for group, report in zip(plan.groups, done.found.groups, strict=True):
         gone = [m for m in group.manifests if m.manifest_path not in paths]
         added = [
             m
@@ -109,7 +109,7 @@ def _compared(run: Run, plan: RewriteManifestsPlan, done: Committed) -> Findings
         rewritten, written = rewritten + len(gone), written + len(added)
         groups.append(
             structs.replace(
-                said,
+                report,
                 input_files=len(gone),
                 input_bytes=sum(m.manifest_length for m in gone),
                 output_files=len(added),

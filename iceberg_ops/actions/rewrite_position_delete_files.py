@@ -54,7 +54,7 @@ def _rewrite(run: Run, plan: RewritePositionDeletesPlan, planned: Findings, opti
     assert plan.snapshot is not None
     snapshot_id = plan.snapshot.snapshot_id
 
-    def operation_of(groups: Sequence[RewrittenDeletes], run_key: str) -> Operation:
+    def build_operation(groups: Sequence[RewrittenDeletes], run_key: str) -> Operation:
         return RewriteFiles(
             removed_deletes=tuple(f for g in groups for f in g.removed),
             added_deletes=tuple(f for g in groups for f in g.added),
@@ -69,30 +69,30 @@ def _rewrite(run: Run, plan: RewritePositionDeletesPlan, planned: Findings, opti
     def work(group: DeleteGroup) -> RewrittenDeletes:
         return rewritten(run, group, options)
 
-    return rewrite_groups(run, planned, snapshot_id, plan.groups, work, operation_of, options.progress)
+    return rewrite_groups(run, planned, snapshot_id, plan.groups, work, build_operation, options.progress)
 
 
 def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesOptions) -> RewrittenDeletes:
     """Read and write one group. Raises VerificationError."""
     table = run.table
     keys = {delete_key(d) for d in group.deletes}
-    found = []
+    deleted = []
     for task in group.tasks:
         mine = [d for d in task.deletes if delete_key(d) in keys]
         positions = deleted_positions(table.io, mine, task.file_path)
         if len(positions):
-            found.append((task, positions))
+            deleted.append((task, positions))
     target = {DELETE_TARGET_FILE_SIZE_BYTES.name: str(options.sizes.target_file_size_bytes)}
     context = WriteContext.for_table(table.metadata)
     context = replace(context, properties={**context.properties, **target})
     written = write_row_deletes(
         table.io,
         context,
-        found,
+        deleted,
         operation_id=f"{run.operation_id}-{group.group_id}",
         granularity=DELETE_GRANULARITY.of(table.properties),
     )
-    read = sum(len(positions) for _, positions in found)
+    read = sum(len(positions) for _, positions in deleted)
     vectors = any(f.is_deletion_vector for f in written.added)
     if (total := sum(f.record_count for f in written.added)) != read and not (vectors and total > read):
         raise VerificationError(
@@ -102,7 +102,7 @@ def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesO
         group_id=group.group_id,
         removed=_distinct((*(d.data_file for d in group.deletes), *written.replaced)),
         added=written.added,
-        data_files=tuple(task.file_path for task, _ in found),
+        data_files=tuple(task.file_path for task, _ in deleted),
         positions=read,
     )
 

@@ -61,30 +61,30 @@ class _Configured:
 def read_catalogs(environment: Mapping[str, str] = os.environ) -> list[CatalogConfig]:
     """All catalogs that can be used; an empty list if there is no file. Raises OptionError for a wrong file, or a named file that
     is missing."""
-    found = _configured(environment)
-    return [*found.own, *(other.config for other in found.foreign if other.config is not None)]
+    configured = _configured(environment)
+    return [*configured.own, *(other.config for other in configured.foreign if other.config is not None)]
 
 
 def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> CatalogConfig:
     """The catalog of that name. Logs, once, which of its settings have no effect. Raises OptionError that lists the known names, or
     says why the catalog cannot be used."""
-    found = _configured(environment)
-    for config in found.own:
+    configured = _configured(environment)
+    for config in configured.own:
         if config.name == name:
             for key in unread(config.type, config.properties):
                 _tell(f"catalog {name}: property {key} has no effect here")
-            is_elsewhere = found.files[0].parent.resolve() != Path.cwd()
+            is_elsewhere = configured.files[0].parent.resolve() != Path.cwd()
             if is_elsewhere and (problem := relative_place(config.type, config.properties)):
                 _tell(f"catalog {name}: {problem}")
             return config
-    for other in found.foreign:
+    for other in configured.foreign:
         if other.name == name:
             config = other.usable()
             for note in (*other.notes, relative_place(config.type, config.properties)):
                 if note is not None:
                     _tell(f"catalog {name} of {other.source}: {note}")
             return config
-    known = [c.name for c in found.own] + [other.name for other in found.foreign]
+    known = [c.name for c in configured.own] + [other.name for other in configured.foreign]
     names = ", ".join(sorted(known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
     raise OptionError(f"catalog {name!r} is not configured{did_you_mean(name, known)}: known are {names}")
 
@@ -104,28 +104,28 @@ def _configured(environment: Mapping[str, str]) -> _Configured:
         if named:
             raise OptionError(f"{CATALOGS_VARIABLE} = {named!r}: there is no such file")
         return _Configured([], [], [])
-    found = whole_document(path.read_bytes(), CatalogFile, str(path))
-    names = [c.name for c in found.catalogs]
+    document = whole_document(path.read_bytes(), CatalogFile, str(path))
+    names = [c.name for c in document.catalogs]
     if repeated := sorted({n for n in names if names.count(n) > 1}):
         raise OptionError(f"{path}: catalog {repeated[0]!r} is defined more than once")
     files, foreign = [path], list[Taken]()
-    for source in found.also_read:
+    for source in document.also_read:
         more, catalogs = _foreign(source, environment, f"{path}: also-read")
         files += more
         foreign += _without(names, foreign, catalogs)
-    return _Configured(files, found.catalogs, foreign)
+    return _Configured(files, document.catalogs, foreign)
 
 
-def _without(own: list[str], known: list[Taken], catalogs: list[Taken]) -> Iterator[Taken]:
+def _without(own_names: list[str], known: list[Taken], catalogs: list[Taken]) -> Iterator[Taken]:
     """The catalogs that the file itself does not define. Raises OptionError for one that two sources define."""
     sources = {other.name: other.source for other in known}
-    for found in (other for other in catalogs if other.name not in own):
-        if found.name in sources:
+    for entry in (other for other in catalogs if other.name not in own_names):
+        if entry.name in sources:
             raise OptionError(
-                f"catalog {found.name!r} is defined by {sources[found.name]} and by {found.source}: define it under 'catalogs', "
+                f"catalog {entry.name!r} is defined by {sources[entry.name]} and by {entry.source}: define it under 'catalogs', "
                 "which counts before both, or read only one of them"
             )
-        yield found
+        yield entry
 
 
 def _foreign(source: str, environment: Mapping[str, str], where: str) -> tuple[list[Path], list[Taken]]:

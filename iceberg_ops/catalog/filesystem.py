@@ -350,13 +350,13 @@ class FileSystemCatalog(FolderNamespaces):
                 f"is its folder"
             )
         self._forbid_second_name(identifier)
-        found = super().drop_table(identifier, purge=True)
+        dropped = super().drop_table(identifier, purge=True)
         with incomplete_if_interrupted(dropped_in_part((self.name, *identifier))):
             try:
                 remove_empty_folders(self.io, self._table_folder(identifier))
             except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its folders
                 log.warning("table %s was dropped, but not all of its folders: %s", ".".join(identifier), e)
-        return found
+        return dropped
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """The table's files and all other files in its folder. Excluded are the pointers, which ``_forget`` deletes, uncommitted
@@ -369,15 +369,20 @@ class FileSystemCatalog(FolderNamespaces):
         recorded = () if is_copy else super()._files_of(table)
         listed = without_files_of_running_jobs(table, recorded, [info.location for info in self.io.list_prefix(folder)])
         identity = identity_under(self.io)
-        own = folder_identity(identity, f"{folder}/metadata")
-        holders = {_folder_of(identity(p)) for p in listed if is_metadata_file(p)} - {folder_identity(identity, folder), own}
+        own_metadata = folder_identity(identity, f"{folder}/metadata")
+        holders = {_folder_of(identity(p)) for p in listed if is_metadata_file(p)} - {
+            folder_identity(identity, folder),
+            own_metadata,
+        }
         others = {holder.removesuffix("/metadata") for holder in holders}
-        found: dict[str, str] = {}
+        by_identity: dict[str, str] = {}
         for p in (*recorded, *listed):
-            found.setdefault(identity(p), p)
-        directly = [p for name, p in found.items() if _folder_of(name) == own and not is_pointer(name)]
+            by_identity.setdefault(identity(p), p)
+        directly = [p for name, p in by_identity.items() if _folder_of(name) == own_metadata and not is_pointer(name)]
         elsewhere = [
-            p for name, p in found.items() if _folder_of(name) != own and not any(is_within(name, other) for other in others)
+            p
+            for name, p in by_identity.items()
+            if _folder_of(name) != own_metadata and not any(is_within(name, other) for other in others)
         ]
         return (*elsewhere, *directly)
 
@@ -391,8 +396,8 @@ class FileSystemCatalog(FolderNamespaces):
         outside the warehouse, the name by which its location is recorded."""
         identity = identity_under(self.io)
         folder, root = (folder_identity(identity, f) for f in (self._table_folder(identifier), self._root))
-        own = f"{root}/{'/'.join(identifier)}"
-        if folder == own:
+        own_path = f"{root}/{'/'.join(identifier)}"
+        if folder == own_path:
             return
         if not is_within(folder, root):
             recorded = self.load_table(identifier).location

@@ -106,13 +106,13 @@ class FolderNamespaces(BaseCatalog):
         local = self.io.local_path(folder)
         if local is not None:
             above = ["/".join((self._root, *namespace[:n])) for n in range(len(namespace) + 1)]
-            found = _folders_in(local, [path for folder in above if (path := self.io.local_path(folder))])
+            names = _folders_in(local, [path for folder in above if (path := self.io.local_path(folder))])
         elif isinstance(self.io, ListsFolders):
-            found = {path.rpartition("/")[2] for path in self.io.list_folder(folder)[0]}
+            names = {path.rpartition("/")[2] for path in self.io.list_folder(folder)[0]}
         else:
             start = len(folder) + 1
-            found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
-        return {name for name in found if not name.startswith(".") and are_folders((name,))}
+            names = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
+        return {name for name in names if not name.startswith(".") and are_folders((name,))}
 
 
 def check_no_pointers(identifier: tuple[str, ...]) -> None:
@@ -129,8 +129,8 @@ def _folders_in(folder: str, above: list[str]) -> set[str]:
         return set()
     names, known = set[str](), [os.path.realpath(path) for path in above]
     with os.scandir(folder) as entries:
-        found = sorted((e for e in entries if _is_folder(e)), key=lambda e: e.name)
-    for entry in found:
+        folders = sorted((e for e in entries if _is_folder(e)), key=lambda e: e.name)
+    for entry in folders:
         if entry.is_symlink():
             real = os.path.realpath(entry.path)
             if any(is_within(real, other) or is_within(other, real) for other in known):

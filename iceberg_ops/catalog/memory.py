@@ -75,8 +75,8 @@ class MemoryCatalog(PointerCatalog):
     def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
         self._check_namespace(namespace)
         with self._lock:
-            found = [i for i in self._pointers if i[:-1] == namespace]
-        yield from found
+            identifiers = [i for i in self._pointers if i[:-1] == namespace]
+        yield from identifiers
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         depth = len(parent)

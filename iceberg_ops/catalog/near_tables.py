@@ -32,14 +32,14 @@ def _hint(catalog: Catalog, identifier: Identifier) -> str:
     try:
         try:
             some = sorted(set(islice(catalog.each_table(namespace), _LOOKED_AT)))
-            found, holder, kind = some, f"namespace {'.'.join(namespace)}", "table"
+            candidates, holder, kind = some, f"namespace {'.'.join(namespace)}", "table"
         except NoSuchNamespaceError:
-            found, holder, kind = catalog.list_namespaces(), f"catalog {catalog.name}", "namespace"
+            candidates, holder, kind = catalog.list_namespaces(), f"catalog {catalog.name}", "namespace"
             identifier = identifier[:1]
     except (IcebergOpsError, OSError) as e:
         log.info("what is in catalog %s instead could not be listed: %s", catalog.name, e)
         return ""
-    names = [".".join(name) for name in found]
+    names = [".".join(name) for name in candidates]
     if not names:
         return f": {holder} has no {kind}"
     left = len(names) - _SHOWN

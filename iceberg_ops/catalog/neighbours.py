@@ -82,13 +82,13 @@ def claims_of_others(catalog: Catalog, table: Table, location: str, now_ms: int 
     """
     identity = identity_under(table.io, deletes=True)
     searched = folder_identity(identity, location)
-    own = folder_identity(identity, table.location)
+    table_folder = folder_identity(identity, table.location)
     for other, leased in _with_leased_folders(catalog, table, now_ms):
-        if (claim := _claim(other, leased, identity, searched, own)) is not None:
+        if (claim := _claim(other, leased, identity, searched, table_folder)) is not None:
             yield claim
 
 
-def _claim(other: Table, leased: Sequence[str], identity: Identity, searched: str, own: str) -> Claim | None:
+def _claim(other: Table, leased: Sequence[str], identity: Identity, searched: str, table_folder: str) -> Claim | None:
     """``own``: the table's own location. If another table in it lies or lay around the searched folder, it owns the whole folder.
     So does a table that is importing from around the folder, because only its job knows which files it imports."""
     for folder in (*folders_of(other), *former_folders(other), *imported_folders(other)):
@@ -96,10 +96,12 @@ def _claim(other: Table, leased: Sequence[str], identity: Identity, searched: st
     folders = [folder_identity(identity, folder) for folder in (*folders_of(other), *former_folders(other))]
     locations = [folder_identity(identity, folder) for folder in (other.location, *former_locations(other))]
     inside = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
-    if any(is_within(found, own) and found != own and is_within(searched, found) for found in locations):
+    if any(
+        is_within(location, table_folder) and location != table_folder and is_within(searched, location) for location in locations
+    ):
         inside = (*inside, searched)
     importing = [folder_identity(identity, folder) for folder in leased]
-    inside = (*inside, *(searched if is_within(searched, found) else found for found in importing if _overlap(found, searched)))
+    inside = (*inside, *(searched if is_within(searched, folder) else folder for folder in importing if _overlap(folder, searched)))
     imported = [folder_identity(identity, folder) for folder in imported_folders(other)]
     around = (
         any(is_within(searched, folder) for folder in folders)
@@ -118,7 +120,7 @@ def _was_elsewhere(other: Table, identity: Identity, known: Sequence[str]) -> bo
     files may lie anywhere. No metadata file shows a former ``write.data.path`` that another engine changed."""
     metadata = other.metadata
     files = [*metadata_files(other), *(s.manifest_list for s in metadata.snapshots if s.manifest_list is not None)]
-    places = {found for file in files if (found := file.rpartition("/")[0])}
+    places = {folder for file in files if (folder := file.rpartition("/")[0])}
     return any(not any(is_within(folder_identity(identity, place), folder) for folder in known) for place in places)
 
 
@@ -130,16 +132,18 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
     Raises the errors of ``claims_of_others``, and SharedTableError if another name holds the same table in the same place: it was
     registered twice, or is a copy whose metadata names the files here."""
     identity, links = identity_under(table.io, deletes=True), links_under(table.io)
-    own = [folder_identity(identity, folder) for folder in own_folders]
+    folder_ids = [folder_identity(identity, folder) for folder in own_folders]
     place = folder_identity(identity, table.location)
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
     for other, leased in _with_leased_folders(catalog, table):
         is_same = same_origin(other, table)
-        if is_same and own[0] == place == folder_identity(identity, other.location):
+        if is_same and folder_ids[0] == place == folder_identity(identity, other.location):
             uuid = f"uuid {other.metadata.table_uuid}" if other.metadata.table_uuid else "by its history"
             raise SharedTableError(f"table {other.name} is the same table ({uuid}; it was registered twice, or copied)")
-        claims = [claim for searched in own if (claim := _claim(other, leased, identity, searched, own[0])) is not None]
+        claims = [
+            claim for searched in folder_ids if (claim := _claim(other, leased, identity, searched, folder_ids[0])) is not None
+        ]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if is_same or any(claim.around for claim in claims):
             for location in recorded_by(other):
@@ -181,10 +185,10 @@ def imported_folder_property(table: Table, source: str) -> dict[str, str]:
     by their parent folder, so that a daily import does not add a property each day. A parent folder that also holds a folder of
     the table is not recorded: then none of the table's own files would ever be deleted."""
     identity = identity_under(table.io)
-    own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
+    folder_ids = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
     folder = source.rstrip("/") or "/"
     while "=" in folder.rpartition("/")[2] and (above := folder.rpartition("/")[0]).count("/"):
-        if any(is_within(known, folder_identity(identity, above)) for known in own):
+        if any(is_within(known, folder_identity(identity, above)) for known in folder_ids):
             break
         folder = above
     name = folder_identity(identity, folder)
@@ -208,8 +212,8 @@ def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str
     """
     identity = identity_under(table.io)
     searched = folder_identity(identity, source)
-    own = (folder_identity(identity, folder) for folder in folders_of(table))
-    innermost = max((len(folder) for folder in own if is_within(searched, folder)), default=0)
+    folder_ids = (folder_identity(identity, folder) for folder in folders_of(table))
+    innermost = max((len(folder) for folder in folder_ids if is_within(searched, folder)), default=0)
     for other in other_tables(catalog, table):
         present, known = folders_of(other), (*folders_of(other), *former_folders(other))
         for folder in known:
@@ -271,8 +275,8 @@ def forbid_second_name(catalog: Catalog, table: Table) -> list[Table]:
     Reads every table of the catalog. A table that cannot be read is skipped: no job deletes its files either, and the table may be
     registered from an older metadata file exactly because of its damage."""
     identity = identity_under(table.io)
-    place, found = folder_identity(identity, table.location), list[Table]()
-    own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
+    place, same_files = folder_identity(identity, table.location), list[Table]()
+    folder_ids = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
     for other, _ in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
         if same_origin(other, table) and (
             folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
@@ -284,15 +288,15 @@ def forbid_second_name(catalog: Catalog, table: Table) -> list[Table]:
                 f"state by a tag; or copy the rows into a new table"
             )
         theirs = [folder_identity(identity, folder) for folder in (*folders_of(other), *former_folders(other))]
-        if any(_overlap(one, two) for one in own for two in theirs):
-            found.append(other)
-    return found
+        if any(_overlap(one, two) for one in folder_ids for two in theirs):
+            same_files.append(other)
+    return same_files
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
     """The catalog's other tables, in their current state. A table that was dropped in the meantime is skipped. A table that was
     renamed, or whose name another table has taken, is not skipped."""
-    return (found for found, _ in _of_others(catalog, table, lambda name: _loaded(catalog, name)))
+    return (other for other, _ in _of_others(catalog, table, lambda name: _loaded(catalog, name)))
 
 
 def is_under_another_name(catalog: Catalog, table: Table, is_meant: Callable[[Table], bool]) -> bool:
@@ -346,7 +350,7 @@ def _of_others(
     can be renamed, every name is read again, also the name of ``table``, until no name has a table that was not found under it
     before."""
     is_renamable = not isinstance(catalog, KeepsTablesInFolders)
-    own, holders = table.identifier[1:], dict[Identifier, _Holder | None]()
+    own_name, holders = table.identifier[1:], dict[Identifier, _Holder | None]()
 
     def look(name: Identifier) -> _Look:
         """An import takes its lease before it looks for other tables, and releases it after its commit. So the leases are read
@@ -355,7 +359,7 @@ def _of_others(
         if before is None:
             return _Look(None)
         holder, is_still = _Holder.of(before), _is_still(before, holders.get(name))
-        if is_still or (name == own and same_table(table, before)):
+        if is_still or (name == own_name and same_table(table, before)):
             return _Look(holder)
         if leased is None:
             return _Look(holder, (before, ()), is_still is False)
@@ -366,7 +370,7 @@ def _of_others(
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
         for turn in count():
             is_new = turn == 0 and is_renamable
-            for names in _names(catalog, own):
+            for names in _names(catalog, own_name):
                 for name, seen in zip(names, threads.map(look, names), strict=True):
                     is_new |= turn > 0 and (seen.is_another or name not in holders)
                     holders[name] = seen.holder
@@ -422,13 +426,13 @@ def _is_still(table: Table, holder: _Holder | None) -> bool | None:
     return same_table(Table(table.identifier, before, holder.metadata_location, table.io), table)
 
 
-def _names(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
+def _names(catalog: Catalog, own_name: Identifier) -> Iterator[list[Identifier]]:
     """Names of tables, some at a time. If namespaces list all tables, those of the namespace of ``own`` come first. ``own`` is not
     among them if it cannot be another table's name."""
     if isinstance(catalog, KeepsTablesInFolders):
-        listed: Iterable[list[Identifier]] = [[name for name in catalog.all_tables() if name != own]]
+        listed: Iterable[list[Identifier]] = [[name for name in catalog.all_tables() if name != own_name]]
     else:
-        listed = (_tables_in(catalog, namespace) for namespace in _namespaces(catalog, own[:-1]))
+        listed = (_tables_in(catalog, namespace) for namespace in _namespaces(catalog, own_name[:-1]))
     for names in listed:
         yield from (names[start : start + _KEPT_AT_ONCE] for start in range(0, len(names), _KEPT_AT_ONCE))
 
@@ -439,10 +443,10 @@ def _namespaces(catalog: Catalog, first: tuple[str, ...]) -> Iterator[tuple[str,
     tops = catalog.list_namespaces()
     waiting = [first[:1], *(top for top in tops if top != first[:1])]
     while waiting:
-        found = waiting.pop(0)
-        if found != first:
-            yield found
-        waiting = [*catalog.list_namespaces(found), *waiting]
+        namespace = waiting.pop(0)
+        if namespace != first:
+            yield namespace
+        waiting = [*catalog.list_namespaces(namespace), *waiting]
 
 
 def _tables_in(catalog: Catalog, namespace: tuple[str, ...]) -> list[Identifier]:

@@ -109,8 +109,8 @@ def _check_schema_and_specs(updated: TableMetadata, update: AddSnapshot) -> None
 
 
 def _is_in(metadata: TableMetadata, schema: Schema) -> bool:
-    found = metadata.schemas_by_id.get(schema.schema_id)
-    return found is not None and found.same_columns(schema)
+    existing = metadata.schemas_by_id.get(schema.schema_id)
+    return existing is not None and existing.same_columns(schema)
 
 
 def _check_removed_snapshots(current: TableMetadata, updates: Sequence[TableUpdate]) -> None:

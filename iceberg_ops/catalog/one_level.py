@@ -40,10 +40,10 @@ class OneLevelCatalog(RecordingCatalog, ABC):
         return [] if parent else sorted((name,) for name in self._databases())
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
-        if (found := self._found(namespace)) is None:
+        if (properties := self._found(namespace)) is None:
             self._check_namespace(namespace)
             return {}
-        return found
+        return properties
 
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
         return self._found(namespace) is not None

@@ -103,5 +103,5 @@ class PlacedVersion:
     def _logged_by(self, later: TableMetadata) -> int | None:
         """When this version was last updated, by the metadata log of a later one; None if the log does not contain it."""
         name = self.location.rpartition("/")[2]
-        found = [e.timestamp_ms for e in later.metadata_log if e.metadata_file.rpartition("/")[2] == name]
-        return found[-1] if found else None
+        times = [e.timestamp_ms for e in later.metadata_log if e.metadata_file.rpartition("/")[2] == name]
+        return times[-1] if times else None

@@ -191,11 +191,11 @@ class PointerCatalog(BaseCatalog):
     def _has_passed(self, identifier: Identifier, location: str) -> bool:
         """Whether the table that now has the name is or was at ``location``; False if this cannot be determined."""
         try:
-            found = self._current_location(identifier)
-            if found is None or found == location:
-                return found is not None
+            current = self._current_location(identifier)
+            if current is None or current == location:
+                return current is not None
             identity = identity_under(self.io)
-            return any(identity(e.metadata_file) == identity(location) for e in read_metadata(self.io, found).metadata_log)
+            return any(identity(e.metadata_file) == identity(location) for e in read_metadata(self.io, current).metadata_log)
         except (IcebergOpsError, OSError) as e:
             log.warning("table %s: cannot check whether it was at %s: %s", ".".join(identifier), location, e)
             return False
@@ -250,8 +250,8 @@ class PointerCatalog(BaseCatalog):
         """A job loads its table several times, mostly to see that nothing has changed. A file in a store that this catalog has just
         read or published is not read again: its name is never used a second time."""
         with self._known_lock:
-            found = self._known.get(location)
-        return self._kept(location, super()._read(location)) if found is None else found
+            known = self._known.get(location)
+        return self._kept(location, super()._read(location)) if known is None else known
 
     def _kept(self, location: str, metadata: TableMetadata) -> TableMetadata:
         if is_far(self.io, location):
@@ -311,11 +311,11 @@ class PointerCatalog(BaseCatalog):
     def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
         """Whether the pointer once was at ``new``, if it is no longer at ``expected``; None if this cannot be determined."""
         try:
-            found = self._current_location(identifier)
-            if found is None or found == new:
-                return None if found is None else True
+            current = self._current_location(identifier)
+            if current is None or current == new:
+                return None if current is None else True
             identity = identity_under(self.io)
-            table = self._table(identifier, read_metadata(self.io, found), found)
+            table = self._table(identifier, read_metadata(self.io, current), current)
             passed = {identity(place) for place in metadata_files(table)}
             if identity(new) in passed or identity(expected) not in passed:
                 return True if identity(new) in passed else None

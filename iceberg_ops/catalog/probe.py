@@ -78,8 +78,8 @@ class _StoreProbe:
     def _read_back(self) -> str:
         if self._io is None or self._written is None:
             raise _Skipped("nothing was written")
-        if (found := self._io.read(self._written)) != _CONTENT:
-            raise UnsupportedError(f"{self._written} has {len(found)} bytes: must have the {len(_CONTENT)} that were written")
+        if (content := self._io.read(self._written)) != _CONTENT:
+            raise UnsupportedError(f"{self._written} has {len(content)} bytes: must have the {len(_CONTENT)} that were written")
         return f"{len(_CONTENT)} bytes, as written"
 
     def _delete(self) -> str:
@@ -179,23 +179,23 @@ def verdict(what: str, steps: Sequence[Step]) -> str:
 
 
 def _results(probe: _StoreProbe) -> list[Step]:
-    found: list[Step] = []
+    steps_done: list[Step] = []
     failed = ""
     try:
         for name, step in probe.steps():
             if failed:
-                found.append(Step(name, "skipped", f"not tried, because this failed: {failed}"))
+                steps_done.append(Step(name, "skipped", f"not tried, because this failed: {failed}"))
                 continue
             try:
-                found.append(Step(name, "ok", step()))
+                steps_done.append(Step(name, "ok", step()))
             except _Skipped as e:
-                found.append(Step(name, "skipped", str(e)))
+                steps_done.append(Step(name, "skipped", str(e)))
             except IcebergOpsError as e:
-                found.append(Step(name, "failed", str(e), e.code))
+                steps_done.append(Step(name, "failed", str(e), e.code))
                 failed = name
             except OSError as e:
-                found.append(Step(name, "failed", str(e), "IO"))
+                steps_done.append(Step(name, "failed", str(e), "IO"))
                 failed = name
     finally:
         probe.clean()
-    return found
+    return steps_done

@@ -35,7 +35,7 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
     # The current table knows every commit that this catalog made between loading and listing.
     now = catalog.load_table(table.identifier[1:])
     check_same_table(table, now)
-    own = OwnLine(now, counts=counts)
+    line = OwnLine(now, counts=counts)
     for location in strays:
         try:
             state = replace(now, metadata=read_metadata(table.io, location), metadata_location=location)
@@ -43,7 +43,7 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
             continue  # The file is gone, or is nobody's current metadata.
         uuid, theirs = now.metadata.table_uuid, state.metadata.table_uuid
         if uuid and same_uuid(uuid, theirs):
-            if own.is_left_by(state):
+            if line.is_left_by(state):
                 raise second_catalog(now, location)
         elif uuid and theirs and shares_folder:
             raise UnsupportedError(
@@ -52,25 +52,25 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
             )
 
 
-def _strays(table: Table, own: OwnLine, *, every: bool) -> list[str]:
+def _strays(table: Table, line: OwnLine, *, every: bool) -> list[str]:
     """Locations of the files to read, the highest first. ``every``: all files with the other naming scheme."""
     folder = table.metadata_location.rpartition("/")[0]
-    found: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+    by_counting: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
     for name in names_in(table.io, folder) if folder else ():  # A table under creation has no folder.
         location, version = f"{folder}/{name}", version_of(name)
-        if is_metadata_file(name) and version is not None and not own.has(location):
-            found[is_counted(location) == own.counts].append((version, location))
-    others = sorted(found[False], reverse=True)[: None if every else 1]
-    above = sorted((x for x in found[True] if x[0] > own.forgets_before), reverse=True)
+        if is_metadata_file(name) and version is not None and not line.has(location):
+            by_counting[is_counted(location) == line.counts].append((version, location))
+    others = sorted(by_counting[False], reverse=True)[: None if every else 1]
+    above = sorted((x for x in by_counting[True] if x[0] > line.forgets_before), reverse=True)
     read = [location for _, location in (*others, *above)]
-    uncounted = (location for _, location in (*found[True], *found[False]) if not is_counted(location))
-    return [*read, *_late(table, own, folder, set(uncounted).difference(read))]
+    uncounted = (location for _, location in (*by_counting[True], *by_counting[False]) if not is_counted(location))
+    return [*read, *_late(table, line, folder, set(uncounted).difference(read))]
 
 
-def _late(table: Table, own: OwnLine, folder: str, others: set[str]) -> list[str]:
+def _late(table: Table, line: OwnLine, folder: str, others: set[str]) -> list[str]:
     """The latest of ``others`` that were written after the oldest file of the table's log."""
     if not others:
         return []
-    since = own.since_ms - _CLOCKS_MS
+    since = line.since_ms - _CLOCKS_MS
     written = ((info.modified_ms or since, f"{folder}/{info.location.rpartition('/')[2]}") for info in files_in(table.io, folder))
     return [place for _, place in sorted((x for x in written if x[0] >= since and x[1] in others), reverse=True)[:_MOST_LATE]]

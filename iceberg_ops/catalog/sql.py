@@ -64,8 +64,8 @@ class SqlCatalog(PointerCatalog):
     def _current_location(self, identifier: Identifier) -> str | None:
         if _is_ambiguous(identifier[:-1]):
             return None
-        found = self._rows(select(TABLES.c.metadata_location).where(self._row_of(identifier)))
-        return str(found[0][0]) if found and found[0][0] is not None else None
+        rows = self._rows(select(TABLES.c.metadata_location).where(self._row_of(identifier)))
+        return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
         values = {
@@ -105,11 +105,11 @@ class SqlCatalog(PointerCatalog):
 
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         this = and_(self._row_of(identifier), TABLES.c.metadata_location == expected)
-        own, before = (self.name, ".".join(identifier[:-1]), identifier[-1]), self._names_in(_folder_of(expected))
+        own_row, before = (self.name, ".".join(identifier[:-1]), identifier[-1]), self._names_in(_folder_of(expected))
 
         def is_gone() -> bool:
             """A table that is gone from its name may have another one since."""
-            if own not in before or self._current_location(identifier) is not None:
+            if own_row not in before or self._current_location(identifier) is not None:
                 return False
             return self._names_in(_folder_of(expected)) < before
 
@@ -130,21 +130,21 @@ class SqlCatalog(PointerCatalog):
     def _names_in(self, folder: str) -> set[tuple[Any, ...]]:
         """Catalog, namespace and name of the tables whose metadata is in the folder."""
         names = select(TABLES.c.catalog_name, TABLES.c.table_namespace, TABLES.c.table_name)
-        found = self._rows(names.where(TABLES.c.metadata_location.startswith(folder, autoescape=True)))
-        return set(map(tuple, found))
+        rows = self._rows(names.where(TABLES.c.metadata_location.startswith(folder, autoescape=True)))
+        return set(map(tuple, rows))
 
     # namespaces
 
     def each_table(self, namespace: tuple[str, ...]) -> Iterator[Identifier]:
         """In the database's order of names."""
-        wanted = and_(TABLES.c.catalog_name == self.name, TABLES.c.table_namespace == ".".join(namespace), self._is_table())
+        condition = and_(TABLES.c.catalog_name == self.name, TABLES.c.table_namespace == ".".join(namespace), self._is_table())
         query = select(TABLES.c.table_name).order_by(TABLES.c.table_name).limit(_TABLES_AT_ONCE)
-        names = [] if _is_ambiguous(namespace) or not can_be_stored(namespace) else self._rows(query.where(wanted))
+        names = [] if _is_ambiguous(namespace) or not can_be_stored(namespace) else self._rows(query.where(condition))
         if not names:
             self._check_namespace(namespace)
         while names:
             yield from ((*namespace, str(name)) for (name,) in names)
-            following = and_(wanted, TABLES.c.table_name > names[-1][0])
+            following = and_(condition, TABLES.c.table_name > names[-1][0])
             names = self._rows(query.where(following)) if len(names) == _TABLES_AT_ONCE else []
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -205,8 +205,8 @@ class SqlCatalog(PointerCatalog):
         query = select(columns.property_key, columns.property_value).where(
             and_(columns.catalog_name == self.name, columns.namespace == ".".join(namespace))
         )
-        found = {str(key): str(value or "") for key, value in map(tuple, self._rows(query))}
-        return {key: value for key, value in found.items() if (key, value) not in EXISTS.items()}
+        properties = {str(key): str(value or "") for key, value in map(tuple, self._rows(query))}
+        return {key: value for key, value in properties.items() if (key, value) not in EXISTS.items()}
 
     def _check_new(self, identifier: Identifier) -> None:
         _check_new_namespace(identifier[:-1])

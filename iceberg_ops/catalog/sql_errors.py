@@ -50,8 +50,10 @@ def error_of(catalog: str, e: DBAPIError) -> IcebergOpsError:
 def _sqlstate(error: BaseException | None) -> str | None:
     """The SQLSTATE as psycopg, psycopg2 and pg8000 give it. pg8000 raises ProgrammingError for nearly every server error, with the
     server's fields as its argument."""
-    said = error.args[0] if error is not None and error.args else None
+    fields = error.args[0] if error is not None and error.args else None
     state = (
-        getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or (said.get("C") if isinstance(said, dict) else None)
+        getattr(error, "sqlstate", None)
+        or getattr(error, "pgcode", None)
+        or (fields.get("C") if isinstance(fields, dict) else None)
     )
     return None if state is None else str(state)

@@ -139,8 +139,8 @@ def create_missing_tables(engine: Engine) -> bool:
     one statement: this works for a role without the right to create tables, and on a read-only server. Several processes may do
     this at once: if two create one table, some databases refuse the slower one, which then finds the table."""
     with engine.connect() as connection:
-        if (found := _columns_if_both_exist(connection)) is not None:
-            return "iceberg_type" in found
+        if (existing := _columns_if_both_exist(connection)) is not None:
+            return "iceberg_type" in existing
         for table in (TABLES, NAMESPACE_PROPERTIES):
             if inspect(connection).has_table(table.name):
                 continue

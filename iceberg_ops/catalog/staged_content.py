@@ -28,10 +28,10 @@ def lost_content(created: Table) -> str | None:
     """Which of the files that ``created`` refers to in its own folders are missing; None if all exist. Each file is looked up in
     the store: an earlier read of a manifest proves nothing."""
     io, identity = created.io, identity_under(created.io)
-    own = [folder_identity(identity, folder) for folder in folders_of(created)]
+    folder_ids = [folder_identity(identity, folder) for folder in folders_of(created)]
     try:
         for location in recorded_locations(created):
-            if location and any(is_within(identity(location), folder) for folder in own) and not io.exists(location):
+            if location and any(is_within(identity(location), folder) for folder in folder_ids) and not io.exists(location):
                 return f"{location} was deleted"
     except CorruptTableError as e:
         return f"it cannot be read any more: {e}"

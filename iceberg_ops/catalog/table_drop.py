@@ -55,21 +55,23 @@ class TableDrop:
         self._mark(uuid, current)
         try:
             mine = self._asked(lambda: self._list_in_mark(versions, uuid, current))
-            own = self._own_names(uuid, current, mine)
-            if late := sorted({*own} - before - {HINT}):
+            own_versions = self._own_names(uuid, current, mine)
+            if late := sorted({*own_versions} - before - {HINT}):
                 log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
         except BaseException as e:
             raise self._half_dropped(uuid, e) from e
         with incomplete_if_interrupted(dropped_in_part((self.catalog, *self.identifier))):
-            self._delete(own)
+            self._delete(own_versions)
 
     def _own_names(self, uuid: str, current: int, mine: frozenset[str]) -> list[str]:
         """Names of the table's files among the versions ``mine``, the current one last, and of the hint if no other table of the
         name needs it."""
         owners = self._asked(self.versions.owners)
         dropped = self._asked(self.versions.dropped)
-        own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
-        return [*own, *([HINT] if set(owners.values()) <= {uuid, None, *dropped} else [])]
+        own_versions = [
+            n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))
+        ]
+        return [*own_versions, *([HINT] if set(owners.values()) <= {uuid, None, *dropped} else [])]
 
     def _delete(self, names: Sequence[str]) -> None:
         """Delete the files of the marked table in the folder of versions. Versions from before the table had its uuid are deleted

@@ -60,11 +60,11 @@ class TableVersions:
 
     def listed(self) -> Listed:
         """Every version file, also of dropped tables."""
-        found: Listed = {}
+        by_version: Listed = {}
         for name in names_in(self.io, self.folder):
             if (version := version_of(name)) is not None:
-                found.setdefault(version, []).append(name)
-        return found
+                by_version.setdefault(version, []).append(name)
+        return by_version
 
     def dropped(self) -> frozenset[str]:
         """Keys of the uuids (``uuid_key``) of the tables of this name that were dropped."""
@@ -74,11 +74,11 @@ class TableVersions:
         """The version files without the topmost ones that belong to a dropped table: the highest remaining one is current."""
         for _ in range(LOOKS):
             # Marks are listed after versions: a drop writes its mark before it deletes a version.
-            found = self.listed()
-            if not found or not (dropped := self.dropped()):
-                return found
+            listed = self.listed()
+            if not listed or not (dropped := self.dropped()):
+                return listed
             try:
-                return self._without(found, dropped)
+                return self._without(listed, dropped)
             except FileNotFoundError:
                 continue
         raise CorruptTableError(f"{self.folder}: version files keep disappearing while they are read")
@@ -179,18 +179,18 @@ class TableVersions:
     def owners(self) -> dict[str, str | None]:
         """Version file -> key of its table's uuid, lowest version first; None for a file that cannot be read, empty for a table
         without a uuid. A vanished file is skipped. A v1 table may get its uuid late: its earlier versions belong to it, too."""
-        found: dict[str, str | None] = {}
+        uuids: dict[str, str | None] = {}
         above: list[str] = []
         for _, names in sorted(self.listed().items(), reverse=True):
             for name in names:
                 try:
-                    found[name] = self.uuid_of(name) or self._uuid_of_later(name, above, found)
+                    uuids[name] = self.uuid_of(name) or self._uuid_of_later(name, above, uuids)
                 except CorruptTableError:
-                    found[name] = None
+                    uuids[name] = None
                 except FileNotFoundError:
                     continue
             above = names
-        return dict(reversed(found.items()))
+        return dict(reversed(uuids.items()))
 
     def is_dead(self, location: str) -> bool:
         """Whether the version file belongs to a dropped table."""
@@ -218,11 +218,11 @@ class TableVersions:
         """Location of the mark of a drop of the table."""
         return f"{self.marks}/{quote(uuid_key(uuid), safe='')}"
 
-    def _without(self, found: Listed, dropped: frozenset[str]) -> Listed:
-        left = dict(found)
+    def _without(self, listed: Listed, dropped: frozenset[str]) -> Listed:
+        left = dict(listed)
         above: list[str] = []
-        for version in sorted(found, reverse=True):
-            if alive := [name for name in found[version] if not self._is_dead(name, above, dropped)]:
+        for version in sorted(listed, reverse=True):
+            if alive := [name for name in listed[version] if not self._is_dead(name, above, dropped)]:
                 left[version] = alive
                 return left
             above = left.pop(version)

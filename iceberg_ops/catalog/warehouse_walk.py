@@ -36,11 +36,11 @@ def folders_with_metadata(io: FileIO, warehouse: str) -> Iterator[Identifier]:
 
 def _listed(io: FileIO, warehouse: str) -> Iterator[Identifier]:
     """The same in a store without folders."""
-    start, found = len(warehouse) + 1, dict[Identifier, None]()
+    start, identifiers = len(warehouse) + 1, dict[Identifier, None]()
     for info in io.list_prefix(warehouse):
         parts = info.location[start:].split("/")[:-1]
-        found.update((tuple(parts[:n]), None) for n, name in enumerate(parts) if name == METADATA)
-    yield from found
+        identifiers.update((tuple(parts[:n]), None) for n, name in enumerate(parts) if name == METADATA)
+    yield from identifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ def _walked(warehouse: str) -> Iterator[Identifier]:
                 level, links = [folder for folder in map(_behind, links) if _is_new(folder, visited)], []
                 continue
             below: list[_Folder] = []
-            for folder, found in zip(level, threads.map(_subfolders, level), strict=True):
-                if any(name == METADATA for name, _ in found):
+            for folder, children in zip(level, threads.map(_subfolders, level), strict=True):
+                if any(name == METADATA for name, _ in children):
                     yield folder.names
-                for name, is_link in sorted(found):
+                for name, is_link in sorted(children):
                     child = _Folder((*folder.names, name), os.path.join(folder.path, name), folder.roots)
                     (links if is_link else below).append(child)
             level = [folder for folder in below if _is_new(folder, visited)]

@@ -11,7 +11,7 @@ class ActionCommand(click.Command):
     """``plan`` and ``run``: if an action is given, ``--help`` describes that action."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        named = next((found for word in args if (found := ACTIONS.get(word.replace("-", "_"))) is not None), None)
+        named = next((action for word in args if (action := ACTIONS.get(word.replace("-", "_"))) is not None), None)
         if named is not None and {"-h", "--help"} & {*args}:
             formatter = ctx.make_formatter()
             formatter.write_usage(ctx.command_path, f"[OPTIONS] {named.name} TABLE")

@@ -62,33 +62,33 @@ class Alterations:
 
 def parse_alterations(texts: Sequence[str]) -> Alterations:
     """The requests of all steps. Raises OptionError that shows the step and the position."""
-    found = Alterations()
+    alterations = Alterations()
     for text in texts:
         tokens = Tokens(text)
         for words, read in _STEPS:
             if tokens.take(*words):
-                read(tokens, found)
+                read(tokens, alterations)
                 tokens.end()
                 break
         else:
             known = "; ".join(" ".join(words) for words, _ in _STEPS)
             raise OptionError(f"{text!r} is not a step: one begins with {known}")
-    if both := [key for key in found.removed_properties if key in found.properties]:
+    if both := [key for key in alterations.removed_properties if key in alterations.properties]:
         raise OptionError(f"property {both[0]} is set and unset in one call: do one of the two, or use two calls")
-    return found
+    return alterations
 
 
-def _add_column(tokens: Tokens, found: Alterations) -> None:
+def _add_column(tokens: Tokens, alterations: Alterations) -> None:
     defined = column(tokens)
     place = _place(tokens)
     default = MISSING if defined.default is None else literal_of(defined.default, defined.type)
-    found.schema.append(
+    alterations.schema.append(
         lambda e: e.add_column(
             defined.name, defined.type, parent=defined.parent, required=defined.required, doc=defined.doc, default=default
         )
     )
     if place is not None:
-        found.schema.append(_move(defined.full_name, defined.parent, place))
+        alterations.schema.append(_move(defined.full_name, defined.parent, place))
 
 
 def _place(tokens: Tokens) -> tuple[str, ...] | None:
@@ -104,61 +104,61 @@ def _move(name: str, parent: str | None, after: tuple[str, ...]) -> Callable[[Sc
     return lambda e: e.move_after(name, reference) if after else e.move_first(name)
 
 
-def _drop_column(tokens: Tokens, found: Alterations) -> None:
+def _drop_column(tokens: Tokens, alterations: Alterations) -> None:
     name = tokens.dotted_name()
-    found.schema.append(lambda e: e.drop_column(name))
+    alterations.schema.append(lambda e: e.drop_column(name))
 
 
-def _rename_column(tokens: Tokens, found: Alterations) -> None:
+def _rename_column(tokens: Tokens, alterations: Alterations) -> None:
     name = tokens.dotted_name()
     tokens.expect("TO")
     new = tokens.name()
-    found.schema.append(lambda e: e.rename_column(name, new))
+    alterations.schema.append(lambda e: e.rename_column(name, new))
 
 
-def _alter_column(tokens: Tokens, found: Alterations) -> None:
+def _alter_column(tokens: Tokens, alterations: Alterations) -> None:
     parts = tokens.name_parts()
     name, parent = ".".join(parts), ".".join(parts[:-1]) or None
     if tokens.take("TYPE"):
         type_ = data_type(tokens)
-        found.schema.append(lambda e: e.update_type(name, type_))
+        alterations.schema.append(lambda e: e.update_type(name, type_))
     elif tokens.take("SET", "NOT", "NULL"):
-        found.schema.append(lambda e: e.require_column(name))
+        alterations.schema.append(lambda e: e.require_column(name))
     elif tokens.take("DROP", "NOT", "NULL"):
-        found.schema.append(lambda e: e.make_optional(name))
+        alterations.schema.append(lambda e: e.make_optional(name))
     elif tokens.take("COMMENT"):
         doc = tokens.text()
-        found.schema.append(lambda e: e.update_doc(name, doc))
+        alterations.schema.append(lambda e: e.update_doc(name, doc))
     elif tokens.take("SET", "DEFAULT"):
         text = tokens.until()
-        found.schema.append(lambda e: e.update_default(name, literal_of(text, e.column(name).type)))
+        alterations.schema.append(lambda e: e.update_default(name, literal_of(text, e.column(name).type)))
     elif (place := _place(tokens)) is not None:
-        found.schema.append(_move(name, parent, place))
+        alterations.schema.append(_move(name, parent, place))
     else:
         tokens.fail("TYPE, SET NOT NULL, DROP NOT NULL, COMMENT, SET DEFAULT, FIRST or AFTER")
 
 
-def _identifiers(tokens: Tokens, found: Alterations) -> None:
+def _identifiers(tokens: Tokens, alterations: Alterations) -> None:
     names = comma_separated(tokens, Tokens.dotted_name)
-    found.schema.append(lambda e: e.set_identifier_fields(names))
+    alterations.schema.append(lambda e: e.set_identifier_fields(names))
 
 
-def _add_partition(tokens: Tokens, found: Alterations) -> None:
+def _add_partition(tokens: Tokens, alterations: Alterations) -> None:
     added = named_term(tokens)
-    found.spec.append(lambda e, names: e.add_field(names(added.source), added.transform, added.name))
+    alterations.spec.append(lambda e, names: e.add_field(names(added.source), added.transform, added.name))
 
 
-def _drop_partition(tokens: Tokens, found: Alterations) -> None:
+def _drop_partition(tokens: Tokens, alterations: Alterations) -> None:
     dropped = term(tokens)
-    found.spec.append(lambda e, names: _remove(e, dropped, names))
+    alterations.spec.append(lambda e, names: _remove(e, dropped, names))
 
 
-def _replace_partition(tokens: Tokens, found: Alterations) -> None:
+def _replace_partition(tokens: Tokens, alterations: Alterations) -> None:
     dropped = term(tokens)
     tokens.expect("WITH")
     added = named_term(tokens)
-    found.spec.append(lambda e, names: _remove(e, dropped, names))
-    found.spec.append(lambda e, names: e.add_field(names(added.source), added.transform, added.name))
+    alterations.spec.append(lambda e, names: _remove(e, dropped, names))
+    alterations.spec.append(lambda e, names: e.add_field(names(added.source), added.transform, added.name))
 
 
 def _remove(evolution: SpecEvolution, dropped: TransformTerm, names: Names) -> SpecEvolution:
@@ -170,27 +170,27 @@ def _remove(evolution: SpecEvolution, dropped: TransformTerm, names: Names) -> S
     return evolution.remove_transform(column, dropped.transform)
 
 
-def _rename_partition(tokens: Tokens, found: Alterations) -> None:
+def _rename_partition(tokens: Tokens, alterations: Alterations) -> None:
     name = tokens.name()
     tokens.expect("TO")
     new = tokens.name()
-    found.spec.append(lambda e, _names: e.rename_field(name, new))
+    alterations.spec.append(lambda e, _names: e.rename_field(name, new))
 
 
-def _ordered(tokens: Tokens, found: Alterations) -> None:
-    found.sort_keys = comma_separated(tokens, sort_key)
+def _ordered(tokens: Tokens, alterations: Alterations) -> None:
+    alterations.sort_keys = comma_separated(tokens, sort_key)
 
 
-def _unordered(tokens: Tokens, found: Alterations) -> None:
-    found.sort_keys = []
+def _unordered(tokens: Tokens, alterations: Alterations) -> None:
+    alterations.sort_keys = []
 
 
-def _set_properties(tokens: Tokens, found: Alterations) -> None:
+def _set_properties(tokens: Tokens, alterations: Alterations) -> None:
     tokens.expect("(")
     for key, value in comma_separated(tokens, _property):
-        if key in found.properties:
-            raise OptionError(f"{tokens.source!r}: property {key} is set twice, to {found.properties[key]!r} and {value!r}")
-        found.properties[key] = value
+        if key in alterations.properties:
+            raise OptionError(f"{tokens.source!r}: property {key} is set twice, to {alterations.properties[key]!r} and {value!r}")
+        alterations.properties[key] = value
     tokens.expect(")")
 
 
@@ -200,9 +200,9 @@ def _property(tokens: Tokens) -> tuple[str, str]:
     return key, tokens.text()
 
 
-def _unset_properties(tokens: Tokens, found: Alterations) -> None:
+def _unset_properties(tokens: Tokens, alterations: Alterations) -> None:
     tokens.expect("(")
-    found.removed_properties += comma_separated(tokens, Tokens.text)
+    alterations.removed_properties += comma_separated(tokens, Tokens.text)
     tokens.expect(")")
 
 

@@ -36,10 +36,10 @@ def test(name: str, table: str | None, location: str | None, as_json: bool) -> i
 
     identifier = None
     if table is not None:
-        found = TableName.parse(table, "--table")
-        if found.catalog != name:
+        table_name = TableName.parse(table, "--table")
+        if table_name.catalog != name:
             raise OptionError(f"--table {table!r} is not in catalog {name!r}")
-        identifier = found.identifier
+        identifier = table_name.identifier
     config = find_catalog(name)
     steps = probe(partial(load_catalog, config), table=identifier, location=location)
     failed = next((step for step in steps if step.outcome == "failed"), None)

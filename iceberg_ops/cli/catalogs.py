@@ -45,19 +45,19 @@ def _catalogs() -> list[dict[str, str]]:
     from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, DEFAULT_FILE, read_catalogs
 
     shown = ((c, without_secrets(c.properties)) for c in read_catalogs())
-    found = [{"name": c.name, "type": c.type, "warehouse": properties.get("warehouse", "")} for c, properties in shown]
-    if not found:
+    rows = [{"name": c.name, "type": c.type, "warehouse": properties.get("warehouse", "")} for c, properties in shown]
+    if not rows:
         raise OptionError(f"no catalog is configured: set {CATALOGS_VARIABLE} to a catalogs file, or write {DEFAULT_FILE}")
-    return found
+    return rows
 
 
 def _within(catalog: Catalog, namespace: tuple[str, ...], recursive: bool) -> Iterator[dict[str, str]]:
     """Namespaces and tables directly below ``namespace``; with ``recursive`` also those below its namespaces, each after its
     namespace."""
-    for found in catalog.list_namespaces(namespace):
-        yield {"type": "namespace", "name": _name(catalog, found)}
+    for child in catalog.list_namespaces(namespace):
+        yield {"type": "namespace", "name": _name(catalog, child)}
         if recursive:
-            yield from _within(catalog, found, recursive)
+            yield from _within(catalog, child, recursive)
     for identifier in catalog.list_tables(namespace) if namespace else ():
         yield {"type": "table", "name": _name(catalog, identifier)}
 
@@ -81,17 +81,17 @@ def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
     if purge and not yes:
         _ask_to_purge(target)
         check_same_table(table, catalog.load_table(table.identifier[1:]))  # another table may have taken its name meanwhile
-    found = catalog.drop_table(table.identifier[1:], purge=purge)
+    dropped = catalog.drop_table(table.identifier[1:], purge=purge)
     # A commit may have come since the table was loaded: the command must not lose it.
-    location = found.undone_by or table.metadata_location
+    location = dropped.undone_by or table.metadata_location
     undo = ["iceberg-ops", "register", target, location]
     with output_of_done_work():
         if as_json:
-            document = {"table": target, "dropped": True, "purged": purge and not found.left, "files-left": list(found.left)}
+            document = {"table": target, "dropped": True, "purged": purge and not dropped.left, "files-left": list(dropped.left)}
             print_json({**document, "metadata-location": location})
         elif purge:
-            stay = f"; {len(found.left)} stay, as warnings say" if found.left else ""
-            click.echo(f"{target}: dropped; {counted(len(found.deleted), 'file')} deleted{stay}")
+            stay = f"; {len(dropped.left)} stay, as warnings say" if dropped.left else ""
+            click.echo(f"{target}: dropped; {counted(len(dropped.deleted), 'file')} deleted{stay}")
         else:
             click.echo(f"{target}: dropped; its files stay. To undo: {shlex.join(undo)}")
 
@@ -170,13 +170,13 @@ def namespace(place: str, create: bool, properties: tuple[str, ...], drops: bool
             else:
                 click.echo(f"{place}: dropped")
             return
-        found = dict(catalog.namespace_properties(name))
+        stored = dict(catalog.namespace_properties(name))
         if as_json:
-            print_json({"namespace": place, "properties": found})
+            print_json({"namespace": place, "properties": stored})
         elif create:
             click.echo(f"{place}: created")
         else:
-            rows = [{"name": key, "value": value} for key, value in sorted(found.items())]
+            rows = [{"name": key, "value": value} for key, value in sorted(stored.items())]
             print_rows(rows, title=place, empty=f"{place}: it has no properties")
 
 

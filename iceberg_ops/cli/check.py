@@ -38,20 +38,20 @@ def check(target: str, locations: tuple[str, ...], deep: bool, snapshot_id: int 
     if snapshot_id is not None or ref is not None:
         only, _ = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref)
     run = IntegrityCheck(table, only)
-    found = list(run.findings())
+    findings = list(run.findings())
     if deep:
         from iceberg_ops.data.reading.deep_check import file_findings
 
-        found += file_findings(table.io, run.live_files.values())
-    errors = sum(f.severity == "error" for f in found)
-    damage = run.damage(found)
+        findings += file_findings(table.io, run.live_files.values())
+    errors = sum(f.severity == "error" for f in findings)
+    damage = run.damage(findings)
     if as_json:
-        print_json(_document(run.checked, found, errors, damage))
+        print_json(_document(run.checked, findings, errors, damage))
     else:
         sizes = ((run.checked.snapshots, "snapshot"), (run.checked.manifests, "manifest"), (run.checked.files, "file"))
         looked = ", ".join(counted(number, what) for number, what in sizes)
-        verdict = f"{target}: {counted(errors, 'error')}, {counted(len(found) - errors, 'warning')} in {looked}"
-        print_rows([_row(f) for f in found], title=verdict, empty=f"{verdict}: all well")
+        verdict = f"{target}: {counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')} in {looked}"
+        print_rows([_row(f) for f in findings], title=verdict, empty=f"{verdict}: all well")
         for line in _consequences(target, damage, table.metadata, whole=only is None):
             click.echo(line)
     return 1 if errors else 0
@@ -83,7 +83,7 @@ def _consequences(target: str, damage: Damage, metadata: TableMetadata, *, whole
         yield f"to read the table as it was then: iceberg-ops rollback {shlex.quote(target)} {options}"
 
 
-def _document(checked: Any, found: list[Finding], errors: int, damage: Damage) -> dict[str, Any]:
+def _document(checked: Any, findings: list[Finding], errors: int, damage: Damage) -> dict[str, Any]:
     return {
         "ok": errors == 0,
         "checked": {"snapshots": checked.snapshots, "manifests": checked.manifests, "files": checked.files},
@@ -92,5 +92,5 @@ def _document(checked: Any, found: list[Finding], errors: int, damage: Damage) -
             "refs": list(damage.refs),
             "newest_intact_snapshot_id": damage.newest_intact,
         },
-        "findings": [{**_row(f), "snapshot_id": f.snapshot_id} for f in found],
+        "findings": [{**_row(f), "snapshot_id": f.snapshot_id} for f in findings],
     }

@@ -103,10 +103,10 @@ def finished(tokens: Tokens, value: T) -> T:
 
 
 def comma_separated(tokens: Tokens, parse: Callable[[Tokens], T]) -> list[T]:
-    found = [parse(tokens)]
+    items = [parse(tokens)]
     while tokens.take(","):
-        found.append(parse(tokens))
-    return found
+        items.append(parse(tokens))
+    return items
 
 
 def column(tokens: Tokens) -> ColumnDefinition:
@@ -169,12 +169,12 @@ def _closed(tokens: Tokens, type_: IcebergType) -> IcebergType:
 def _struct_field(tokens: Tokens, ids: count[int]) -> NestedField:
     field_id, name = next(ids), tokens.name()
     tokens.take(":")
-    found = _definition(tokens, name, ids)
-    if found.default is not None:
+    definition = _definition(tokens, name, ids)
+    if definition.default is not None:
         raise OptionError(
             f"{tokens.source!r}: field {name!r} of a struct: a default is set on a column of its own, with ALTER COLUMN"
         )
-    return NestedField(field_id, name, found.type, found.required, found.doc)
+    return NestedField(field_id, name, definition.type, definition.required, definition.doc)
 
 
 def _decimal(tokens: Tokens) -> DecimalType:
@@ -197,8 +197,8 @@ def _fixed(tokens: Tokens) -> FixedType:
 
 def named_term(tokens: Tokens) -> TransformTerm:
     """A term and, after AS, its name."""
-    found = term(tokens)
-    return TransformTerm(found.transform, found.source, tokens.name()) if tokens.take("AS") else found
+    parsed = term(tokens)
+    return TransformTerm(parsed.transform, parsed.source, tokens.name()) if tokens.take("AS") else parsed
 
 
 def term(tokens: Tokens) -> TransformTerm:
@@ -206,9 +206,9 @@ def term(tokens: Tokens) -> TransformTerm:
     name = tokens.dotted_name()
     if not tokens.take("("):
         return TransformTerm(IDENTITY, name)
-    found = _transform_of(tokens, name.lower())
+    parsed = _transform_of(tokens, name.lower())
     tokens.expect(")")
-    return found
+    return parsed
 
 
 def _transform_of(tokens: Tokens, name: str) -> TransformTerm:
@@ -231,7 +231,7 @@ def _transform_of(tokens: Tokens, name: str) -> TransformTerm:
 
 def sort_key(tokens: Tokens) -> SortKey:
     """A term with its direction and null order; by default nulls come first ascending and last descending."""
-    found = term(tokens)
+    parsed = term(tokens)
     descending = tokens.take("DESC")
     if not descending:
         tokens.take("ASC")
@@ -240,4 +240,4 @@ def sort_key(tokens: Tokens) -> SortKey:
         nulls = NullOrder.NULLS_FIRST if tokens.take("FIRST") else NullOrder.NULLS_LAST
         if nulls is NullOrder.NULLS_LAST:
             tokens.expect("LAST")
-    return SortKey(found, SortDirection.DESC if descending else SortDirection.ASC, nulls)
+    return SortKey(parsed, SortDirection.DESC if descending else SortDirection.ASC, nulls)

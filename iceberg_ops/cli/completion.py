@@ -55,8 +55,8 @@ def _names(begun: str) -> Iterator[str]:
     from iceberg_ops.cli.table_names import names_that_begin
 
     first, dot, _ = begun.partition(".")
-    found = [c for c in read_catalogs() if c.name == first or (not dot and c.name.startswith(first))]
-    if len(found) > 1:
-        yield from (c.name for c in found)
-    elif found:
-        yield from names_that_begin(load_catalog(found[0]), begun)
+    catalogs = [c for c in read_catalogs() if c.name == first or (not dot and c.name.startswith(first))]
+    if len(catalogs) > 1:
+        yield from (c.name for c in catalogs)
+    elif catalogs:
+        yield from names_that_begin(load_catalog(catalogs[0]), begun)

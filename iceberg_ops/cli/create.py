@@ -129,10 +129,10 @@ def _identified(schema: Schema, identifier: str | None) -> Schema:
 def _field_id(schema: Schema, name: str) -> int:
     from iceberg_ops.spec.schema import no_column
 
-    found = schema.find(name, case_sensitive=False)
-    if found is None:
+    column = schema.find(name, case_sensitive=False)
+    if column is None:
         raise OptionError(no_column(schema, name))
-    return found.field_id
+    return column.field_id
 
 
 def spec_of(schema: Schema, terms: list[TransformTerm]) -> PartitionSpec:

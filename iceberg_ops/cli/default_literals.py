@@ -23,15 +23,15 @@ def literal_of(text: str, type_: IcebergType) -> Any:
     from iceberg_ops.expressions.where_parser import parse_condition
 
     try:
-        found = constant(parse_condition(text))
+        literal = constant(parse_condition(text))
     except WhereError as e:
         raise OptionError(f"default {text!r}: {e}") from None
-    if isinstance(found, Null):
+    if isinstance(literal, Null):
         return None
-    if not isinstance(found, Literal) or not isinstance(type_, PrimitiveType):
+    if not isinstance(literal, Literal) or not isinstance(type_, PrimitiveType):
         raise OptionError(f"default {text!r}: must be a literal of type {type_}, or NULL")
     try:
-        return _value(found, type_)
+        return _value(literal, type_)
     except (ValueError, ArithmeticError) as e:
         raise OptionError(f"default {text!r}: must be a literal of type {type_}: {e}") from None
 

@@ -36,30 +36,30 @@ def files(
 
     table = open_table(target, locations)
     scan = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
-    found = plan(table, scan)
-    _say_what_rules_out_no_file(found)
-    documents = [task_document(found, task) for task in found.tasks]
+    scan_plan = plan(table, scan)
+    _say_what_rules_out_no_file(scan_plan)
+    documents = [task_document(scan_plan, task) for task in scan_plan.tasks]
     if as_json:
         print_json(documents)
         return
     rows = [
         {
             "file": d["file_path"].removeprefix(table.metadata.location).lstrip("/"),
-            "partition": partition_text(partition_row(found.table, task.spec_id, task.data_file.partition)) or None,
+            "partition": partition_text(partition_row(scan_plan.table, task.spec_id, task.data_file.partition)) or None,
             "records": d["record_count"],
             "bytes": d["file_size_in_bytes"],
             "deletes": len(d["deletes"]),
         }
-        for d, task in zip(documents, found.tasks, strict=True)
+        for d, task in zip(documents, scan_plan.tasks, strict=True)
     ]
     print_rows(rows, title=f"{target}: {counted(len(rows), 'data file')}", empty=f"{target}: no data files")
 
 
-def _say_what_rules_out_no_file(found: ScanPlan) -> None:
+def _say_what_rules_out_no_file(scan_plan: ScanPlan) -> None:
     from iceberg_ops.expressions.leaf_tests import rules_out_no_file
     from iceberg_ops.expressions.predicates import BoundComputed, MayMatch, leaves
 
-    for leaf in dict.fromkeys(leaves(found.filter)):
+    for leaf in dict.fromkeys(leaves(scan_plan.filter)):
         if isinstance(leaf, MayMatch | BoundComputed):
             print(f"note: {rules_out_no_file(leaf)}", file=sys.stderr)
 

@@ -43,13 +43,13 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
     for target in targets:
         check_takes_mapping(target, locations)
     opened: dict[str, Catalog] = {}
-    found = [pair for target in targets for pair in _verdicts(target, policy_file, locations, opened)]
-    rows = [row for row, _ in found]
+    verdicts = [pair for target in targets for pair in _verdicts(target, policy_file, locations, opened)]
+    rows = [row for row, _ in verdicts]
     if as_json:
         print_json(rows)
     else:
         _print(rows)
-    for _, error in found:
+    for _, error in verdicts:
         if error is not None:
             raise error
     return 2 if any(row["verdict"] == "due" for row in rows) else 0
@@ -84,11 +84,11 @@ def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any
         raise OptionError(
             f"{target}: a path has no place in a policy; name the table as catalog.namespace.name, or leave out --policy"
         )
-    found = policy_of(policy_file, target)
+    effective = policy_of(policy_file, target)
     return [
         (step.label, {"job": step.action, "options": step.option_texts(), "where": step.where, "branch": step.branch})
-        for step in found.steps
-        if step.enabled and found.enabled
+        for step in effective.steps
+        if step.enabled and effective.enabled
     ]
 
 

@@ -64,7 +64,7 @@ def import_folder(
     ensure_namespace(catalog, target, name[:-1], create=create_namespace)
     set_properties = parse_options(properties, "--property")
     check_values(set_properties)
-    told = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | set_properties
+    table_properties = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | set_properties
     with progress_line(terminal=sys.stderr.isatty()) as progress:
         report = imported(
             catalog,
@@ -72,7 +72,7 @@ def import_folder(
             target,
             folder,
             location=folder if mode == "migrate" else None,
-            properties=told,
+            properties=table_properties,
             parallelism=parallelism,
             progress=progress,
         )

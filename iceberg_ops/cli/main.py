@@ -111,16 +111,16 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = COMMANDS.get(cmd_name)
-        if found is None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
             return None
-        command = getattr(importlib.import_module(found.module), found.attribute)
+        command = getattr(importlib.import_module(entry.module), entry.attribute)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, found.help) for name, found in COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -155,9 +155,9 @@ def _with_output(arguments: Sequence[str], code: int) -> int:
     because the code shows the result of the work. A command that only shows something (also a dry run or help) fails if its output
     is lost."""
     name = next((a for a in arguments if not a.startswith("-")), "")
-    found = COMMANDS.get(name)
+    entry = COMMANDS.get(name)
     only_shown = code == WORK_FOUND or not _ONLY_SHOW.isdisjoint(arguments) or is_only_shown()
-    changes = found is not None and found.changes and not only_shown
+    changes = entry is not None and entry.changes and not only_shown
     lost = lost_output(of_done_work=changes)
     if lost is None:
         return code

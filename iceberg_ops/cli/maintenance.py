@@ -104,11 +104,11 @@ def _plan_and_show(
     if is_path(target):
         table = open_table(target, locations)
         job = job_for(action, job_table(table), {"type": "path"}, options, dry_run=True, **more)
-        found = run_job(job, catalog=PathCatalog(table))
+        report = run_job(job, catalog=PathCatalog(table))
     else:
-        found = run_job(job_for(action, target, None, options, dry_run=True, **more))
-    show_report(found, as_json)
-    return WORK_FOUND if found.status == "planned" else 0
+        report = run_job(job_for(action, target, None, options, dry_run=True, **more))
+    show_report(report, as_json)
+    return WORK_FOUND if report.status == "planned" else 0
 
 
 @click.command(cls=ActionCommand, help=_RUN_HELP)
@@ -172,8 +172,8 @@ def job_for(action: str, table: str, catalog: dict[str, str] | None, options: di
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 
-    said = more.get("source") or more.get("change") or (action == "delete" and more.get("where"))
-    if action in ROW_OPERATIONS and not said:
+    has_source = more.get("source") or more.get("change") or (action == "delete" and more.get("where"))
+    if action in ROW_OPERATIONS and not has_source:
         raise OptionError(f"run {action} cannot say what {action} needs: use iceberg-ops {action}, or run --job-spec FILE")
     if catalog is not None:
         config = CatalogConfig(name=table.partition(".")[0], type=catalog["type"])
@@ -217,9 +217,9 @@ def _run_here(job: JobSpec, as_json: bool) -> int:
     from iceberg_ops.cli.progress import progress_line
 
     with progress_line(terminal=sys.stderr.isatty()) as progress:
-        found = run_job(job, progress=progress)
-    show_report(found, as_json)
-    return WORK_FOUND if found.status == "planned" else 0
+        report = run_job(job, progress=progress)
+    show_report(report, as_json)
+    return WORK_FOUND if report.status == "planned" else 0
 
 
 def _run_rows(job: JobSpec, as_json: bool) -> int:
@@ -265,8 +265,8 @@ def _planned_rows(job: JobSpec) -> ActionReport | None:
         except (IcebergOpsError, KeyboardInterrupt) as e:
             if job.run_key is not None and isinstance(e, IcebergOpsError):
                 return None
-            if (found := _report_of(job, written)) is not None:
-                write_report(job, msgspec.structs.replace(found, dry_run=False))
+            if (written_report := _report_of(job, written)) is not None:
+                write_report(job, msgspec.structs.replace(written_report, dry_run=False))
             raise
 
 
@@ -289,8 +289,8 @@ def _try_here(job: JobSpec, as_json: bool) -> int:
             is_ours = False
             raise
         finally:
-            if is_ours and (found := _report_of(job, written)) is not None:
-                write_report(job, found)
+            if is_ours and (report := _report_of(job, written)) is not None:
+                write_report(job, report)
 
 
 def _in_lane(job: JobSpec) -> JobSpec:
@@ -327,25 +327,25 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
             if not written.exists():
                 raise
             if not isinstance(e, KeyboardInterrupt):
-                if (found := _report_of(job, written)) is not None:
-                    write_report(job, found)
+                if (report := _report_of(job, written)) is not None:
+                    write_report(job, report)
                 raise
             ended = Ended(STOPPED)
-        found = _report_of(job, written)
-        if found is None:
+        report = _report_of(job, written)
+        if report is None:
             if ended.exit_code in (1, STOPPED) and ended.said_why:
                 return ended.exit_code
             raise _lost(job, ended)
-        write_report(job, found)
-        if found.error is not None:
-            is_interrupt = found.error.code == INTERRUPTED
+        write_report(job, report)
+        if report.error is not None:
+            is_interrupt = report.error.code == INTERRUPTED
             if ended.said_why:
                 return STOPPED if is_interrupt else 1
             if is_interrupt:
                 raise KeyboardInterrupt
-            raise error_of_code(found.error.code, found.error.message)
-        show_report(found, as_json)
-        return WORK_FOUND if found.status == "planned" else 0
+            raise error_of_code(report.error.code, report.error.message)
+        show_report(report, as_json)
+        return WORK_FOUND if report.status == "planned" else 0
 
 
 def _report_of(job: JobSpec, written: Path) -> ActionReport | None:
@@ -354,23 +354,25 @@ def _report_of(job: JobSpec, written: Path) -> ActionReport | None:
     from iceberg_ops.config.report import ActionReport
 
     try:
-        found = from_json(written.read_bytes(), ActionReport, "the report")
+        report = from_json(written.read_bytes(), ActionReport, "the report")
     except (FileNotFoundError, OptionError):
         return None
-    is_own = (found.action, found.table) == (job.job, job.table) and job.run_key in (None, found.run_key)
-    return found if is_own else None
+    is_own = (report.action, report.table) == (job.job, job.table) and job.run_key in (None, report.run_key)
+    return report if is_own else None
 
 
 def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
     """The error of a job that ended without a report: it was killed, or could not start."""
-    said = f"{job.job} on {job.table}: spark-submit ended with exit code {ended.exit_code} and without a report"
+    message = f"{job.job} on {job.table}: spark-submit ended with exit code {ended.exit_code} and without a report"
     if job.dry_run:
-        return RetryableError(f"{said}: a dry run changes nothing, try again")
+        return RetryableError(f"{message}: a dry run changes nothing, try again")
     if job.run_key is None:
         look = shlex.join(["iceberg-ops", "inspect", job.table, "snapshots"])
-        return CommitStateUnknownError(f"{said}: it is not known whether it committed; check with {look} before you run it again")
+        return CommitStateUnknownError(
+            f"{message}: it is not known whether it committed; check with {look} before you run it again"
+        )
     again = f"--run-key {shlex.quote(job.run_key)}"
-    return CommitStateUnknownError(f"{said}: it is not known whether it committed; run it again with {again}")
+    return CommitStateUnknownError(f"{message}: it is not known whether it committed; run it again with {again}")
 
 
 def show_report(report: ActionReport, as_json: bool) -> None:

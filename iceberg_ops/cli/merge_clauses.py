@@ -39,12 +39,12 @@ def parse_when(text: str) -> MergeClause:
 
 def parse_assignments(texts: tuple[str, ...]) -> dict[str, str]:
     """``column = expression`` texts as a mapping. Raises OptionError, also for a column that is set twice."""
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for text in texts:
         tokens = Tokens(text)
-        _assign(tokens, found)
+        _assign(tokens, assigned)
         tokens.end()
-    return found
+    return assigned
 
 
 def names_target(assignments: Mapping[str, str] | None) -> bool:
@@ -57,13 +57,13 @@ def of_columns(assignments: Mapping[str, str], schema: Schema) -> dict[str, str]
 
     The same text may name a field of a column ``target``; it does if the table has no other such column. Raises
     OptionError if both exist (a WHERE reads it as the table's), and for a column that is set twice."""
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for name, value in assignments.items():
         column = _own_name(name, schema)
-        if column in found:
+        if column in assigned:
             raise OptionError(f"{name} = {value}: column {column} is set twice")
-        found[column] = value
-    return found
+        assigned[column] = value
+    return assigned
 
 
 def _own_name(name: str, schema: Schema) -> str:
@@ -102,17 +102,17 @@ def _action(tokens: Tokens) -> tuple[Literal["update", "delete", "insert"], dict
 
 
 def _assignments(tokens: Tokens) -> dict[str, str]:
-    found: dict[str, str] = {}
-    _assign(tokens, found)
+    assigned: dict[str, str] = {}
+    _assign(tokens, assigned)
     while tokens.take(","):
-        _assign(tokens, found)
-    return found
+        _assign(tokens, assigned)
+    return assigned
 
 
-def _assign(tokens: Tokens, found: dict[str, str]) -> None:
+def _assign(tokens: Tokens, assigned: dict[str, str]) -> None:
     column = _column(tokens)
     tokens.expect("=")
-    _put(tokens, found, column, _expression(tokens, ","))
+    _put(tokens, assigned, column, _expression(tokens, ","))
 
 
 def _values(tokens: Tokens) -> dict[str, str]:
@@ -129,10 +129,10 @@ def _values(tokens: Tokens) -> dict[str, str]:
     tokens.expect(")")
     if len(columns) != len(values):
         raise OptionError(f"{tokens.source!r}: {len(columns)} columns and {len(values)} values")
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for column, value in zip(columns, values, strict=True):
-        _put(tokens, found, column, value)
-    return found
+        _put(tokens, assigned, column, value)
+    return assigned
 
 
 def _expression(tokens: Tokens, stop: str) -> str:
@@ -143,7 +143,7 @@ def _column(tokens: Tokens) -> str:
     return tokens.dotted_name()
 
 
-def _put(tokens: Tokens, found: dict[str, str], column: str, value: str) -> None:
-    if column in found:
+def _put(tokens: Tokens, assigned: dict[str, str], column: str, value: str) -> None:
+    if column in assigned:
         raise OptionError(f"{tokens.source!r}: column {column} is set twice")
-    found[column] = value
+    assigned[column] = value

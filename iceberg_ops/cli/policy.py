@@ -29,14 +29,14 @@ def lint(files: tuple[str, ...], as_json: bool) -> int:
     """Check policy documents: every problem with its line and path; exit code 1 if there is one."""
     from iceberg_ops.config.policy_lint import problems_in
 
-    found = {file: problems_in(read(file), file) for file in files}
+    problems_by_file = {file: problems_in(read(file), file) for file in files}
     if as_json:
-        print_json([{"file": file, "problems": problems} for file, problems in found.items()])
+        print_json([{"file": file, "problems": problems} for file, problems in problems_by_file.items()])
     else:
-        for file, problems in found.items():
+        for file, problems in problems_by_file.items():
             for line in problems or [f"{file}: right"]:
                 click.echo(line)
-    if wrong := {file: counted(len(problems), "problem") for file, problems in found.items() if problems}:
+    if wrong := {file: counted(len(problems), "problem") for file, problems in problems_by_file.items() if problems}:
         raise OptionError("; ".join(f"policy {file} has {how_many}" for file, how_many in wrong.items()))
     return 0
 
@@ -47,11 +47,11 @@ def lint(files: tuple[str, ...], as_json: bool) -> int:
 @json_option
 def explain(file: str, table: str, as_json: bool) -> int:
     """Show the settings of one table in FILE, and which layer each value comes from."""
-    found = policy_of(file, table)
+    effective = policy_of(file, table)
     if as_json:
-        print_json(document(found))
+        print_json(document(effective))
         return 0
-    rows = [{"setting": name, "value": str(s.value), "source": s.source} for name, s in sorted(found.settings.items())]
+    rows = [{"setting": name, "value": str(s.value), "source": s.source} for name, s in sorted(effective.settings.items())]
     print_rows(rows, title=f"{table}: settings", empty=f"{table}: no layer sets anything")
     rows = [
         {
@@ -62,7 +62,7 @@ def explain(file: str, table: str, as_json: bool) -> int:
             "value": "" if option is None else option.value,
             "source": step.source if option is None else option.source,
         }
-        for step in found.steps
+        for step in effective.steps
         for name, option in _listed(step)
     ]
     print_rows(rows, title=f"{table}: maintenance, in order", empty=f"{table}: no maintenance")
@@ -94,12 +94,12 @@ def read(file: str) -> bytes:
         raise OptionError(f"policy {file}: no such file") from None
 
 
-def document(found: EffectivePolicy) -> dict[str, Any]:
+def document(effective: EffectivePolicy) -> dict[str, Any]:
     """An effective policy as JSON."""
     return {
-        "table": found.table,
-        "enabled": found.enabled,
-        "settings": {name: {"value": s.value, "source": s.source} for name, s in sorted(found.settings.items())},
+        "table": effective.table,
+        "enabled": effective.enabled,
+        "settings": {name: {"value": s.value, "source": s.source} for name, s in sorted(effective.settings.items())},
         "maintenance": [
             {
                 "action": step.action,
@@ -112,6 +112,6 @@ def document(found: EffectivePolicy) -> dict[str, Any]:
                 "source": step.source,
                 "options": {name: {"value": o.value, "source": o.source} for name, o in sorted(step.options.items())},
             }
-            for step in found.steps
+            for step in effective.steps
         ],
     }

@@ -26,9 +26,9 @@ class RefChange:
     @property
     def type(self) -> str:
         """``branch`` or ``tag``."""
-        found = self.after or self.before
-        assert found is not None
-        return found.type
+        ref = self.after or self.before
+        assert ref is not None
+        return ref.type
 
     @property
     def text(self) -> str:

@@ -181,10 +181,10 @@ def _place(table: Table, name: str, snapshot_id: int | None, ref: str | None) ->
         return snapshot_id
     if snapshot_id is None and name == (ref or MAIN_BRANCH) and table.metadata.ref(name) is not None:
         return None
-    found, _ = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref)
-    if found is None:
+    snapshot, _ = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref)
+    if snapshot is None:
         raise NoSuchSnapshotError(f"table {table.name} has no snapshot yet")
-    return found.snapshot_id
+    return snapshot.snapshot_id
 
 
 def _commit(target: str, operation: Operation, as_json: bool, opened: tuple[Catalog, Table] | None = None) -> None:

@@ -67,12 +67,12 @@ def scan(
     table = open_table(target, locations)
     request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
     if changes_from is None and changes_to is None:
-        shown, found = _rows(table, request, names, check_texts=kind in (None, *_TEXT_FORMATS))
+        shown, batches_read = _rows(table, request, names, check_texts=kind in (None, *_TEXT_FORMATS))
     elif request != Scan(where=request.where):
         raise OptionError("--changes-from and --changes-to choose the snapshots: give no other snapshot option")
     else:
-        shown, found = _changes(table, changes_from, changes_to, request.where, names)
-    batches = _limited(found, limit)
+        shown, batches_read = _changes(table, changes_from, changes_to, request.where, names)
+    batches = _limited(batches_read, limit)
     if output is not None:
         check_output(table, output, overwrite=overwrite)
     with opened(output) as sink:

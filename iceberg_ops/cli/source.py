@@ -69,11 +69,11 @@ def source_of(
     if not source_paths:
         return None
     settings = parse_options(source_settings, "--source-option")
-    found: Any = source_format or _format_by_name(source_paths)
-    return Source(format=found, paths=list(source_paths), options=settings)
+    file_format: Any = source_format or _format_by_name(source_paths)
+    return Source(format=file_format, paths=list(source_paths), options=settings)
 
 
 def _format_by_name(paths: tuple[str, ...]) -> str:
     named = (_NAMED.search(path) for path in paths)
-    found = {"parquet" if name is None else _FORMATS[name[1].lower()] for name in named}
-    return found.pop() if len(found) == 1 else "parquet"
+    formats = {"parquet" if name is None else _FORMATS[name[1].lower()] for name in named}
+    return formats.pop() if len(formats) == 1 else "parquet"

@@ -73,12 +73,12 @@ def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
         run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, errors="replace")
     except OSError as e:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} cannot be run: {e.strerror}") from None
-    found = _VERSION.search(run.stderr + run.stdout)
-    if found is None:
+    version = _VERSION.search(run.stderr + run.stdout)
+    if version is None:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} -version does not print its version")
-    if int(found[1]) < OLDEST_JAVA:
-        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is version {found[1]}{found[2]}")
-    return int(found[1]), java
+    if int(version[1]) < OLDEST_JAVA:
+        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is version {version[1]}{version[2]}")
+    return int(version[1]), java
 
 
 def _submit_script() -> str:
@@ -94,9 +94,9 @@ def _submit_script() -> str:
 def _application() -> Path:
     spec = importlib.util.find_spec("spark_jobs")
     if spec is not None and spec.submodule_search_locations:
-        found = Path(spec.submodule_search_locations[0]) / "main.py"
+        path = Path(spec.submodule_search_locations[0]) / "main.py"
     else:
-        found = Path(__file__).resolve().parents[2] / "spark_jobs" / "main.py"
-    if not found.exists():
+        path = Path(__file__).resolve().parents[2] / "spark_jobs" / "main.py"
+    if not path.exists():
         raise RuntimeMissingError("lane spark needs the spark_jobs package, which is not installed beside iceberg_ops")
-    return found
+    return path

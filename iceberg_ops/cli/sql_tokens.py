@@ -70,10 +70,10 @@ class Tokens:
         """How many ``<`` are open at the current position."""
         return self._depths[self._next]
 
-    def fail(self, wanted: str) -> NoReturn:
+    def fail(self, expected: str) -> NoReturn:
         """Raises OptionError that says what was expected where."""
-        found = f"at {self.rest!r}" if not self.done else "at the end"
-        raise OptionError(f"{self.source!r}: expected {wanted} {found}")
+        place = f"at {self.rest!r}" if not self.done else "at the end"
+        raise OptionError(f"{self.source!r}: expected {expected} {place}")
 
     def peek(self, *words: str) -> bool:
         """Whether the next tokens are these words (or punctuation), ignoring case."""
@@ -84,9 +84,9 @@ class Tokens:
 
     def take(self, *words: str) -> bool:
         """Skip these words if they are next; returns whether they were."""
-        found = self.peek(*words)
-        self._next += len(words) if found else 0
-        return found
+        matches = self.peek(*words)
+        self._next += len(words) if matches else 0
+        return matches
 
     def expect(self, *words: str) -> None:
         if not self.take(*words):
@@ -100,8 +100,8 @@ class Tokens:
 
     def name(self) -> str:
         """One identifier, back-quoted or plain."""
-        found = self._of("word", "quoted")
-        return found if found is not None else self.fail("a name")
+        name = self._of("word", "quoted")
+        return name if name is not None else self.fail("a name")
 
     def name_parts(self) -> tuple[str, ...]:
         """An identifier in parts; a dot inside back quotes belongs to its part."""
@@ -116,21 +116,21 @@ class Tokens:
 
     def text(self) -> str:
         """A text in single quotes. Raises OptionError for half of a surrogate pair, which an escape can produce."""
-        found = self._of("text")
-        if found is None:
+        text = self._of("text")
+        if text is None:
             self.fail("a text in single quotes")
-        if not is_unicode(found):
+        if not is_unicode(text):
             raise OptionError(f"{self.source!r}: a text has half of a surrogate pair, which is not Unicode: write both halves")
-        return found
+        return text
 
     def whole_number(self) -> int:
         """A length, width or count, which the format stores in 32 bits: Java cannot read a table with a greater one."""
-        found = self._of("number")
-        if found is None or re.fullmatch("[0-9]+", found) is None:
+        digits = self._of("number")
+        if digits is None or re.fullmatch("[0-9]+", digits) is None:
             self.fail("a whole number")
-        if len(found) > len(str(MOST)) or int(found) > MOST:
+        if len(digits) > len(str(MOST)) or int(digits) > MOST:
             self.fail(f"a whole number up to {MOST}")
-        return int(found)
+        return int(digits)
 
     def end(self) -> None:
         """Raises OptionError if anything is left."""
@@ -159,12 +159,12 @@ class Tokens:
         return self.source[self._tokens[start].position : stop].strip()
 
 
-def _plain(kind: str, found: str) -> str:
+def _plain(kind: str, text: str) -> str:
     if kind == "text":
-        return _ESCAPED.sub(_unescaped, found[1:-1]).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return _ESCAPED.sub(_unescaped, text[1:-1]).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if kind == "quoted":
-        return found[1:-1].replace("``", "`")
-    return found
+        return text[1:-1].replace("``", "`")
+    return text
 
 
 def _unescaped(escaped: re.Match[str]) -> str:

@@ -51,10 +51,10 @@ def _matched(glob: str) -> Iterator[str]:
 
 
 def _found(names: Iterable[str], otherwise: str) -> list[str]:
-    found = sorted(names)
-    if not found:
+    matching = sorted(names)
+    if not matching:
         raise NoSuchTableError(otherwise)
-    return found
+    return matching
 
 
 def _names(config: CatalogConfig, begun: str) -> Iterator[str]:

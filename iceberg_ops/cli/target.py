@@ -71,16 +71,16 @@ def parse_mapping(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str]:
     """``KEY=VALUE`` texts of option ``name``. Raises OptionError for one without ``=``, and for a key given twice."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise OptionError(f"{name} {text!r}: must be KEY=VALUE")
-        if key in found:
-            both = "" if is_secret(key) else f", as {found[key]!r} and {value!r}"
+        if key in options:
+            both = "" if is_secret(key) else f", as {options[key]!r} and {value!r}"
             raise OptionError(f"{name} {key}: is given twice{both}")
-        found[key] = value
-    return found
+        options[key] = value
+    return options
 
 
 def check_takes_mapping(target: str, locations: Sequence[str]) -> None:

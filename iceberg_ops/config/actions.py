@@ -176,10 +176,10 @@ ROW_OPERATIONS = _names("rows")
 
 def action_named(name: str) -> Action:
     """The action with that name. Raises OptionError, which lists the actions, for an unknown name."""
-    found = ACTIONS.get(name)
-    if found is None:
+    action = ACTIONS.get(name)
+    if action is None:
         raise OptionError(f"unknown action {name!r}: the maintenance actions are {', '.join(MAINTENANCE_ACTIONS)}")
-    return found
+    return action
 
 
 def check_options(action: str, options: Mapping[str, str], *, now_ms: int) -> None:

@@ -36,7 +36,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def from_json(data: bytes | str, kind: type[T], name: str) -> T:
     """Parse JSON into a document; the error message starts with ``name`` (for example a path). Raises OptionError."""
     try:
-        found = msgspec.json.decode(data, type=kind)
+        decoded = msgspec.json.decode(data, type=kind)
         json.loads(data, object_pairs_hook=_no_key_twice, parse_int=str, parse_float=str)
     except UnicodeDecodeError as e:
         raise OptionError(f"{name}: is not UTF-8 text: {e.reason}") from None
@@ -44,7 +44,7 @@ def from_json(data: bytes | str, kind: type[T], name: str) -> T:
         raise OptionError(f"{name}: lists and objects are nested too deeply") from None
     except (msgspec.DecodeError, OptionError) as e:
         raise OptionError(f"{name}: {e}") from None
-    return found
+    return decoded
 
 
 def from_yaml(data: bytes | str, kind: type[T], name: str) -> T:
@@ -169,10 +169,10 @@ def _check_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
     refuses to print thousands of digits), and for text that is not valid Unicode."""
     if not is_unicode(node.value):
         raise OptionError(f"line {_line(node)}: text with half of a surrogate pair is not Unicode")
-    found = _constructed(node, lambda: loader.construct_object(node, deep=True))
-    if isinstance(found, int) and not -LONG_MAX - 1 <= found <= LONG_MAX:
+    scalar = _constructed(node, lambda: loader.construct_object(node, deep=True))
+    if isinstance(scalar, int) and not -LONG_MAX - 1 <= scalar <= LONG_MAX:
         raise OptionError(f"line {_line(node)}: a whole number beyond 64 bits: put it in quotes if it is text")
-    return found
+    return scalar
 
 
 def _constructed(node: yaml.Node, construct: Callable[[], Any]) -> Any:

@@ -73,8 +73,8 @@ class ShapeProblems:
                 hint = ". Properties go below 'properties'" if "properties" in fields else ""
                 near = did_you_mean(str(name), fields)
                 self._wrong(_below(path, name), f"unknown key{near}: the keys are {', '.join(fields)}{hint}")
-            elif (found := self.right_parts(inner, fields[name].type, _below(path, name))) is not msgspec.UNSET:
-                right[name] = found
+            elif (part := self.right_parts(inner, fields[name].type, _below(path, name))) is not msgspec.UNSET:
+                right[name] = part
         required = [name for name, f in fields.items() if f.required]
         for name in (name for name in required if name not in value):
             self._wrong(path or "the document", f"key {name!r} is missing")

@@ -38,15 +38,15 @@ def may_match(pattern: str, catalog: str | None = None) -> bool:
     seen: set[tuple[int, int, bool]] = set()
     todo = [(place, 0, False) for place in places]
     while todo:
-        place, found, inside = todo.pop()
-        if (place, found, inside) in seen:
+        place, passed_dots, inside = todo.pop()
+        if (place, passed_dots, inside) in seen:
             continue
-        seen.add((place, found, inside))
-        if inside and found >= dots and place >= last:
+        seen.add((place, passed_dots, inside))
+        if inside and passed_dots >= dots and place >= last:
             return True
-        todo += [(after, found, True) for after in _after(tokens, place, None)]
+        todo += [(after, passed_dots, True) for after in _after(tokens, place, None)]
         if inside:
-            todo += [(after, min(found + 1, dots), False) for after in _after(tokens, place, ".")]
+            todo += [(after, min(passed_dots + 1, dots), False) for after in _after(tokens, place, ".")]
     return False
 
 
@@ -68,14 +68,14 @@ def _takes(token: str, character: str | None) -> bool:
 def _tokens(pattern: str) -> list[str]:
     """The glob in parts that match one character each, and stars. Adjacent stars become one; otherwise each place among them would
     be tried from each. An unclosed ``[`` stands for itself, as in ``fnmatch``."""
-    found: list[str] = []
+    tokens: list[str] = []
     i = 0
     while i < len(pattern):
         end = i + 1
         if pattern[i] == "[":
             close = pattern.find("]", i + 2 + (pattern[i + 1 : i + 2] == "!"))
             end = close + 1 if close > 0 else end
-        if pattern[i] != _ANY or found[-1:] != [_ANY]:
-            found.append(pattern[i:end])
+        if pattern[i] != _ANY or tokens[-1:] != [_ANY]:
+            tokens.append(pattern[i:end])
         i = end
-    return found
+    return tokens

@@ -211,10 +211,10 @@ def _check_condition(name: str, condition: str | None) -> None:
 def _check_table(name: str, table: str, catalog: CatalogConfig | None) -> None:
     """Raise OptionError unless the table's name is complete and has the name of the configured catalog: otherwise the job would
     work on one catalog's table and report another name."""
-    found = TableName.parse(table, name)
-    if catalog is not None and found.catalog != catalog.name:
+    table_name = TableName.parse(table, name)
+    if catalog is not None and table_name.catalog != catalog.name:
         raise OptionError(
-            f"{name} {table!r} is in catalog {found.catalog!r}, but the catalog configured with it is {catalog.name!r}"
+            f"{name} {table!r} is in catalog {table_name.catalog!r}, but the catalog configured with it is {catalog.name!r}"
         )
 
 

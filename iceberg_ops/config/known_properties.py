@@ -46,7 +46,7 @@ _PREFIXES = (
     "write.delete.orc.",
 )
 PROPERTIES: Mapping[str, own.Property[object]] = {
-    found.name: found for found in vars(own).values() if isinstance(found, own.Property)
+    option.name: option for option in vars(own).values() if isinstance(option, own.Property)
 }
 """Those that this package uses."""
 
@@ -85,8 +85,8 @@ def _prefix_of(name: str) -> str | None:
 
 
 def _near(name: str, known: Collection[str], likeness: float) -> str:
-    found = near_names(name, known, likeness=likeness)
-    return f" (did you mean {found[0]}?)" if found else ""
+    similar = near_names(name, known, likeness=likeness)
+    return f" (did you mean {similar[0]}?)" if similar else ""
 
 
 def _without_unit(name: str, value: str) -> str:

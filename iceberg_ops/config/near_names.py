@@ -15,7 +15,7 @@ def near_names(name: str, known: Iterable[str], *, likeness: float = 0.6) -> lis
     folded: dict[str, str] = {}
     for candidate in known:
         folded.setdefault(_folded(candidate), candidate)
-    return [folded[found] for found in get_close_matches(_folded(name), folded, n=_MOST, cutoff=likeness)]
+    return [folded[match] for match in get_close_matches(_folded(name), folded, n=_MOST, cutoff=likeness)]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -84,30 +84,30 @@ def boolean(value: str) -> bool:
 def number(value: str) -> float:
     """A number above 0."""
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
+        parsed = 0.0
+    if not 0 < parsed < float("inf"):
         raise ValueError("must be a number above 0")
-    return found
+    return parsed
 
 
 def ratio(value: str) -> float:
     """A share in (0, 1]."""
-    found = number(value) if _is_number(value) else 0.0
-    if not 0 < found <= 1:
+    parsed = number(value) if _is_number(value) else 0.0
+    if not 0 < parsed <= 1:
         raise ValueError("must be a number above 0 and at most 1")
-    return found
+    return parsed
 
 
 def at_least(low: int) -> Callable[[str], int]:
     """A parser of integers from ``low`` to 2^63 - 1."""
 
     def parse(value: str) -> int:
-        found = whole_number(value)
-        if found is None or found < low:
+        parsed = whole_number(value)
+        if parsed is None or parsed < low:
             raise ValueError(f"must be a whole number, {low} or more" + (", below 2^63" if len(value) > 18 else ""))
-        return found
+        return parsed
 
     return parse
 
@@ -117,10 +117,10 @@ def size(low: int) -> Callable[[str], int]:
 
     def parse(value: str) -> int:
         m = _SIZE.fullmatch(value)
-        found = -1 if m is None else int(m[1]) * _UNITS_OF_SIZE[(m[2] or "").upper()]
-        if not low <= found <= LONG_MAX:
+        parsed = -1 if m is None else int(m[1]) * _UNITS_OF_SIZE[(m[2] or "").upper()]
+        if not low <= parsed <= LONG_MAX:
             raise ValueError(f"must be a whole number of bytes, such as 536870912 or 512MB, {low} or more, below 2^63")
-        return found
+        return parsed
 
     return parse
 
@@ -138,29 +138,29 @@ def choice(*choices: str) -> Callable[[str], str]:
 
 def names(value: str) -> tuple[str, ...]:
     """Comma-separated names."""
-    found = tuple(part.strip() for part in value.split(","))
-    if not all(found):
+    parts = tuple(part.strip() for part in value.split(","))
+    if not all(parts):
         raise ValueError("must be names separated by commas")
-    return found
+    return parts
 
 
 def numbers(value: str) -> tuple[int, ...]:
     """Comma-separated integers."""
-    found = [whole_number(part) for part in names(value)]
-    known = tuple(number for number in found if number is not None)
-    if len(known) < len(found):
+    parsed = [whole_number(part) for part in names(value)]
+    known = tuple(number for number in parsed if number is not None)
+    if len(known) < len(parsed):
         raise ValueError("must be whole numbers separated by commas")
     return known
 
 
 def pairs(value: str) -> dict[str, str]:
     """Comma-separated ``from=to`` pairs."""
-    found = [part.partition("=") for part in names(value)]
-    if not all(left and sign and right for left, sign, right in found):
+    parts = [part.partition("=") for part in names(value)]
+    if not all(left and sign and right for left, sign, right in parts):
         raise ValueError("must be from=to pairs separated by commas")
-    if len({left.strip() for left, _, _ in found}) < len(found):
+    if len({left.strip() for left, _, _ in parts}) < len(parts):
         raise ValueError("must be from=to pairs, each from once")
-    return {left.strip(): right.strip() for left, _, right in found}
+    return {left.strip(): right.strip() for left, _, right in parts}
 
 
 def moment(now_ms: int) -> Callable[[str], int]:
@@ -183,19 +183,19 @@ def moment(now_ms: int) -> Callable[[str], int]:
 
 def duration_ms(value: str) -> int:
     """A duration such as ``90m`` or ``7d``, in milliseconds."""
-    found = _age_ms(value.strip())
-    if found is None:
+    milliseconds = _age_ms(value.strip())
+    if milliseconds is None:
         raise ValueError("must be a length of time such as 90m, 36h or 7d")
-    return found
+    return milliseconds
 
 
 def _age_ms(value: str) -> int | None:
     """Milliseconds of a duration; None if it is not one, or exceeds 64 bits."""
-    found = _AGE.fullmatch(value)
-    number = None if found is None else whole_number(found[1])
-    if found is None or number is None or number * UNIT_MS[found[2]] > LONG_MAX:
+    match = _AGE.fullmatch(value)
+    number = None if match is None else whole_number(match[1])
+    if match is None or number is None or number * UNIT_MS[match[2]] > LONG_MAX:
         return None
-    return number * UNIT_MS[found[2]]
+    return number * UNIT_MS[match[2]]
 
 
 def _is_number(value: str) -> bool:

@@ -100,8 +100,8 @@ class Policy(Document, frozen=True, kw_only=True):
         if name not in self.catalogs:
             known = ", ".join(self.catalogs) or "none"
             raise OptionError(f"the policy has no catalog {name!r}, so nothing in it applies there: its catalogs are {known}")
-        found = self.catalogs[name]
-        return CatalogConfig(name=name, type=found.type, properties=dict(found.properties))
+        catalog = self.catalogs[name]
+        return CatalogConfig(name=name, type=catalog.type, properties=dict(catalog.properties))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class EffectiveStep:
 
     def option_texts(self) -> dict[str, str]:
         """Options in the form of a job spec."""
-        return {name: found.value for name, found in self.options.items()}
+        return {name: option.value for name, option in self.options.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +141,13 @@ class EffectivePolicy:
 
     @property
     def enabled(self) -> bool:
-        found = self.settings.get("enabled")
-        return found is None or bool(found.value)
+        setting = self.settings.get("enabled")
+        return setting is None or bool(setting.value)
 
     def setting(self, name: str, default: Any = None) -> Any:
         """A field's value, or ``default`` if no layer sets it."""
-        found = self.settings.get(name)
-        return default if found is None else found.value
+        sourced = self.settings.get(name)
+        return default if sourced is None else sourced.value
 
 
 def effective(policy: Policy, table: str) -> EffectivePolicy:
@@ -159,8 +159,8 @@ def effective(policy: Policy, table: str) -> EffectivePolicy:
             value = getattr(layer, name)
             if name != "options" and value is not None:
                 settings[name] = Sourced(value, source)
-        for action, found in layer.options.items():
-            options.setdefault(action, {}).update({key: Sourced(as_text(value), source) for key, value in found.items()})
+        for action, added in layer.options.items():
+            options.setdefault(action, {}).update({key: Sourced(as_text(value), source) for key, value in added.items()})
     maintenance = settings.pop("maintenance", Sourced([], ""))
     schedule, lane = settings.get("schedule"), settings.get("lane")
     steps = tuple(
@@ -202,15 +202,15 @@ def layers_of(policy: Policy, table: str) -> list[tuple[str, Settings]]:
     catalog, *namespace = table.split(".")[:-1] or [""]
     if catalog not in policy.catalogs:
         return []
-    found: list[tuple[str, Settings]] = [("defaults", policy.defaults), (f"catalogs.{catalog}", policy.catalogs[catalog])]
+    layers: list[tuple[str, Settings]] = [("defaults", policy.defaults), (f"catalogs.{catalog}", policy.catalogs[catalog])]
     for depth in range(1, len(namespace) + 1):
         name = ".".join([catalog, *namespace[:depth]])
         if name in policy.namespaces:
-            found.append((f"namespaces.{name}", policy.namespaces[name]))
+            layers.append((f"namespaces.{name}", policy.namespaces[name]))
     matching = [(i, entry) for i, entry in enumerate(policy.tables) if fnmatchcase(table, entry.match)]
     matching.sort(key=lambda pair: pair[1].match == table)
-    found.extend((f"tables[{i}] ({entry.match})", entry) for i, entry in matching)
-    return found
+    layers.extend((f"tables[{i}] ({entry.match})", entry) for i, entry in matching)
+    return layers
 
 
 def as_text(value: Scalar) -> str:
@@ -221,4 +221,4 @@ def as_text(value: Scalar) -> str:
 def _later(added: Mapping[str, Sourced], step_source: str, order: list[str], step: MaintenanceStep) -> dict[str, Sourced]:
     """Options of layers that override the step's own: all new names, and names set by a layer at or above the step's."""
     level = order.index(step_source)
-    return {key: found for key, found in added.items() if key not in step.options or order.index(found.source) > level}
+    return {key: option for key, option in added.items() if key not in step.options or order.index(option.source) > level}

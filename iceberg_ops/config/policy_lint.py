@@ -51,10 +51,10 @@ def _checked(data: bytes | str, name: str) -> tuple[Policy | None, list[str]]:
     shape = ShapeProblems()
     right = shape.right_parts(content, Policy)
     policy = None if right is msgspec.UNSET else msgspec.convert(right, type=Policy)
-    found = shape.found + ([] if policy is None else lint(policy))
-    if not found:
+    problems = shape.found + ([] if policy is None else lint(policy))
+    if not problems:
         return policy, []
-    return None, [f"{name}:{line}: {problem}" for line, problem in with_lines(data, found)]
+    return None, [f"{name}:{line}: {problem}" for line, problem in with_lines(data, problems)]
 
 
 def lint(policy: Policy) -> list[str]:

@@ -29,10 +29,10 @@ def _boolean(text: str) -> bool:
 
 
 def _whole(text: str, most: int = LONG_MAX) -> int:
-    found = whole_number(text.strip(), most)
-    if found is None:
+    number = whole_number(text.strip(), most)
+    if number is None:
         raise ValueError(f"must be a whole number of {most.bit_length() + 1} bits")
-    return found
+    return number
 
 
 def _positive(text: str) -> int:
@@ -63,10 +63,10 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _share(text: str) -> float:
-    found = float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else 0.0
-    if not 0 < found < 1:
+    number = float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else 0.0
+    if not 0 < number < 1:
         raise ValueError("must be above 0 and below 1")
-    return found
+    return number
 
 
 def metrics_mode(text: str) -> str:
@@ -260,7 +260,7 @@ _OF_COLUMNS: tuple[Property[object], ...] = (
     Property(PARQUET_DICT_PREFIX, "true", _boolean, "whether this column may have a dictionary"),
     Property(PARQUET_STATS_PREFIX, "true", _boolean, "whether this column has statistics"),
 )
-OF_COLUMNS: Mapping[str, Property[object]] = {found.name: found for found in _OF_COLUMNS}
+OF_COLUMNS: Mapping[str, Property[object]] = {declared.name: declared for declared in _OF_COLUMNS}
 """Prefixes that are followed by a column's name."""
 
 NAME_MAPPING = Property(

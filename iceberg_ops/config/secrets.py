@@ -109,8 +109,8 @@ def holds_secret(name: str, value: str) -> bool:
 def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Every secret among a catalog's properties in every form, longest first; without those shorter than ``SHORTEST``, and
     without ``true`` and similar values."""
-    found = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
-    return longest_first(filter(_can_be_told, found))
+    forms = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
+    return longest_first(filter(_can_be_told, forms))
 
 
 def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
@@ -128,8 +128,8 @@ def secrets_in(value: Any) -> tuple[str, ...]:
     condition."""
     if isinstance(value, Mapping):
         named = [part for key in ("properties", "options") if isinstance(part := value.get(key), Mapping)]
-        found = [s for part in named for s in secrets_of({str(k): v for k, v in part.items() if isinstance(v, str)})]
-        return (*found, *(s for part in value.values() for s in secrets_in(part)))
+        credentials = [s for part in named for s in secrets_of({str(k): v for k, v in part.items() if isinstance(v, str)})]
+        return (*credentials, *(s for part in value.values() for s in secrets_in(part)))
     if isinstance(value, list | tuple):
         return tuple(s for part in value for s in secrets_in(part))
     if not isinstance(value, str) or "://" not in value:
@@ -139,9 +139,9 @@ def secrets_in(value: Any) -> tuple[str, ...]:
         places.append(value)  # a path may have spaces and quotes
     else:
         places += [name for name in _PART_OF_SQL.findall(value) if _URI_BEGINS.match(name)]
-    found = [secret for place in places for secret in _secrets_in_path(place)]
-    found += [secret.partition("`")[0].rstrip(_AFTER_URI) for secret in found]
-    return longest_first(form for secret in found for form in _forms(secret) if _can_be_told(form))
+    credentials = [secret for place in places for secret in _secrets_in_path(place)]
+    credentials += [secret.partition("`")[0].rstrip(_AFTER_URI) for secret in credentials]
+    return longest_first(form for secret in credentials for form in _forms(secret) if _can_be_told(form))
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
@@ -157,8 +157,8 @@ def hide_in_path(path: str, secrets: Iterable[str]) -> str:
 
 
 def _without_its_own(path: str) -> str:
-    if (found := _password_in_path(path)) is not None:
-        path = f"{path[: found[0]]}{HIDDEN}{path[found[1] :]}"
+    if (span := _password_in_path(path)) is not None:
+        path = f"{path[: span[0]]}{HIDDEN}{path[span[1] :]}"
     query = re.search(r"[?#]", path)
     return path if query is None else path[: query.start()] + _without_parameters(path[query.start() :])
 
@@ -235,8 +235,8 @@ def _password_in_path(path: str) -> tuple[int, int] | None:
 
 
 def _secrets_in_path(path: str) -> Iterator[str]:
-    if (found := _password_in_path(path)) is not None:
-        yield path[slice(*found)]
+    if (span := _password_in_path(path)) is not None:
+        yield path[slice(*span)]
     for key, text in parse_qsl(re.split(r"[?#]", path, maxsplit=1)[1] if re.search(r"[?#]", path) else ""):
         if is_secret_setting(key, text):
             yield text
@@ -284,8 +284,8 @@ def _secrets(name: str, value: str) -> Iterator[str]:
             yield text
         yield from _settings(text)
     if scheme.partition("+")[0] == "sqlite":
-        if (found := _SQLITE_PASSWORD.match(rest)) is not None:
-            yield found[1]
+        if (match := _SQLITE_PASSWORD.match(rest)) is not None:
+            yield match[1]
         return
     # The password ends at the last @, which a query may also contain. Unencoded characters in it count as part of it.
     address = rest.partition("?")[0]

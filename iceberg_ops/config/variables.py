@@ -24,13 +24,13 @@ VARIABLES = (
 
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str:
     """The value of one of ``VARIABLES``; empty if it is not set. Raises OptionError if one of a similar name is set instead."""
-    found = environment.get(name, "")
-    if not found and (other := next((given for given in environment if _means(given, name)), None)):
+    value = environment.get(name, "")
+    if not value and (other := next((given for given in environment if _means(given, name)), None)):
         raise OptionError(
             f"the environment has {other}, which nothing reads (did you mean {name}?): correct its name; or set {name}, too, if "
             f"{other} is yours"
         )
-    return found
+    return value
 
 
 def _means(given: str, name: str) -> bool:

@@ -19,11 +19,11 @@ def whole_number(text: str, most: int = LONG_MAX) -> int | None:
     """The integer in ``text``; None if it is not an integer, or not between ``-most - 1`` and ``most``."""
     if not _WHOLE.fullmatch(text):
         return None
-    found = int(text)
-    return found if -most - 1 <= found <= most else None
+    number = int(text)
+    return number if -most - 1 <= number <= most else None
 
 
 def count_of(text: str | None) -> int | None:
     """An integer of 0 or more; None for anything else."""
-    found = None if text is None else whole_number(text)
-    return None if found is None or found < 0 else found
+    number = None if text is None else whole_number(text)
+    return None if number is None or number < 0 else number

@@ -96,7 +96,7 @@ def _unreached(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str]
     locations = {**lists, **{name: m.manifest_path for name, m in candidates.items()}}
 
     def of(kind: FileContent) -> tuple[str, ...]:
-        return tuple(sorted(path for path, found in content.values() if found == kind))
+        return tuple(sorted(path for path, content_kind in content.values() if content_kind == kind))
 
     return UnreachedFiles(
         data=of(FileContent.DATA),
@@ -122,8 +122,8 @@ class _Identities(dict[str, str]):
         self._identity = identity_under(io)
 
     def __missing__(self, location: str) -> str:
-        found = self[location] = self._identity(location)
-        return found
+        identity = self[location] = self._identity(location)
+        return identity
 
 
 def _metadata_references(table: Table) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _content_of(
     table: Table, candidates: Mapping[str, ManifestFile], identity: _Identities, used: set[str]
 ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
     """Identity -> (location, content) of the candidates' live files, and the errors of damaged candidates by their identity."""
-    found: dict[str, tuple[str, int]] = {}
+    content_by_path: dict[str, tuple[str, int]] = {}
     damaged: dict[str, str] = {}
     # Each removal leaves a manifest without live files, as its list shows; there may be as many of these as of the others.
     with_live = {name: m for name, m in candidates.items() if m.has_live_files}
@@ -153,8 +153,8 @@ def _content_of(
                 continue
             for path, content in live:
                 if identity[path] not in used:
-                    found[identity[path]] = path, content
-    return found, damaged
+                    content_by_path[identity[path]] = path, content
+    return content_by_path, damaged
 
 
 def _is_gone(io: FileIO, location: str) -> bool:

@@ -89,8 +89,8 @@ def delete_unreferenced(
     ``table`` is the table as the caller last saw it. ``proven_for`` is a state of it that is known not to refer to any candidate.
     Raises CorruptTableError and CatalogUnavailableError if the proof cannot be made; nothing is deleted then.
     """
-    found = list(candidates)
-    return _deleted(found, _Proof(table, reload, proven_for, ""), delete, noted=True) if found else NOTHING
+    locations = list(candidates)
+    return _deleted(locations, _Proof(table, reload, proven_for, ""), delete, noted=True) if locations else NOTHING
 
 
 def discard_staged(
@@ -108,16 +108,16 @@ def discard_staged(
     since: an older answer of the catalog proves nothing about files that it committed. ``mark`` is in the run's own lease.
     ``after`` is the error that ended the run; after an unknown outcome every file stays. An error of the proof is not raised,
     because it would hide the first error: the files stay."""
-    found = list(dict.fromkeys(staged))
-    if not found:
+    locations = list(dict.fromkeys(staged))
+    if not locations:
         return NOTHING
     if (unknown := outcome_unknown(after)) is not None:
-        return Deletion(kept=tuple(_kept(found, f"the outcome of its commit is unknown: {unknown}")))
+        return Deletion(kept=tuple(_kept(locations, f"the outcome of its commit is unknown: {unknown}")))
     try:
-        return _deleted(found, _Proof(seen or table, reload, table.metadata, mark), in_bulk, noted=False)
+        return _deleted(locations, _Proof(seen or table, reload, table.metadata, mark), in_bulk, noted=False)
     except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the files stay; the caller's own error is the one to see
-        log.warning("%d files of an uncommitted run on %s are left for remove_orphan_files: %s", len(found), table.name, e)
-        return Deletion(kept=tuple(_kept(found, f"it could not be checked whether the table refers to it: {e}")))
+        log.warning("%d files of an uncommitted run on %s are left for remove_orphan_files: %s", len(locations), table.name, e)
+        return Deletion(kept=tuple(_kept(locations, f"it could not be checked whether the table refers to it: {e}")))
 
 
 def check_same_table(table: Table, now: Table) -> None:
@@ -155,21 +155,21 @@ class _Proof:
     proven_for: TableMetadata | None
     mark: str
 
-    def of(self, found: Sequence[str]) -> tuple[list[str], list[KeptFile]]:
+    def of(self, locations: Sequence[str]) -> tuple[list[str], list[KeptFile]]:
         """Files that may be deleted, and the others; the table is loaded again."""
         try:
             now = self.reload()
         except NoSuchTableError as e:
-            return [], _kept(found, f"the table is gone: {e}")
+            return [], _kept(locations, f"the table is gone: {e}")
         if (why := difference(self.table, now)) is not None:
-            return [], _kept(found, _another_table(self.table, why))
+            return [], _kept(locations, _another_table(self.table, why))
         if is_older(now, self.table):
-            return [], _kept(found, "the catalog answered with an older state of the table")
+            return [], _kept(locations, "the catalog answered with an older state of the table")
         self.table = now  # The folders of leases may have changed as well.
         leases = self.leases()
         if (reader := _reader_of_lost_snapshot(leases, now, self.proven_for)) is not None:
-            return [], _kept(found, reader)
-        free, covered = _not_covered(found, leases, self.table.io)
+            return [], _kept(locations, reader)
+        free, covered = _not_covered(locations, leases, self.table.io)
         unreferenced, referenced = without_referenced(free, references(now, self.proven_for), self.table.io)
         return unreferenced, [*covered, *(KeptFile(location, reason) for location, reason in referenced)]
 
@@ -188,10 +188,10 @@ class _Proof:
         return [lease for lease in active_leases(self.table) if not self.mark or self.mark not in lease.marks]
 
 
-def _deleted(found: Sequence[str], proof: _Proof, delete: Delete, *, noted: bool) -> Deletion:
+def _deleted(locations: Sequence[str], proof: _Proof, delete: Delete, *, noted: bool) -> Deletion:
     """``noted``: other jobs may know these locations, so a deletion note is written before the leases are read."""
     with deletion_noted(proof.table) if noted else nullcontext() as note:
-        rest, kept = proof.of(found)
+        rest, kept = proof.of(locations)
         done: list[str] = []
         failures: list[DeleteFailure] = []
         while rest:
@@ -222,12 +222,12 @@ def _reader_of_lost_snapshot(leases: Iterable[Lease], now: Table, proven_for: Ta
     return None
 
 
-def _not_covered(found: Sequence[str], leases: Sequence[Lease], io: FileIO) -> tuple[list[str], list[KeptFile]]:
+def _not_covered(locations: Sequence[str], leases: Sequence[Lease], io: FileIO) -> tuple[list[str], list[KeptFile]]:
     if not leases:
-        return list(found), []
+        return list(locations), []
     free: list[str] = []
     covered: list[KeptFile] = []
-    for location in found:
+    for location in locations:
         holder = next((lease.holder for lease in leases if lease.covers(location, io)), None)
         if holder is None:
             free.append(location)
@@ -236,5 +236,5 @@ def _not_covered(found: Sequence[str], leases: Sequence[Lease], io: FileIO) -> t
     return free, covered
 
 
-def _kept(found: Iterable[str], reason: str) -> list[KeptFile]:
-    return [KeptFile(location, reason) for location in found]
+def _kept(locations: Iterable[str], reason: str) -> list[KeptFile]:
+    return [KeptFile(location, reason) for location in locations]

@@ -87,7 +87,7 @@ def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:
     """Leases in force at ``now_ms`` (None: now), by holder. A lease that cannot be read protects every file of the table for a
     day."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    found = []
+    leases = []
     for info in noted(table, FOLDER):
         try:
             lease = _parsed(table.io.read(info.location))
@@ -102,8 +102,8 @@ def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:
                 instance=info.location,
             )
         if lease.is_active(now):
-            found.append(lease)
-    return sorted(found, key=lambda lease: (lease.holder, lease.instance))
+            leases.append(lease)
+    return sorted(leases, key=lambda lease: (lease.holder, lease.instance))
 
 
 def forbid_files_of_running_jobs(table: Table, locations: Iterable[str]) -> None:
@@ -122,13 +122,13 @@ def forbid_files_of_running_jobs(table: Table, locations: Iterable[str]) -> None
 def without_files_of_running_jobs(table: Table, recorded: Iterable[str], listed: Iterable[str]) -> list[str]:
     """The files at ``listed`` without leases, and without files that a running job holds a lease on and that are not ``recorded``
     in the table. A job takes its lease before it writes: list the files first."""
-    found, identity = list(listed), identity_under(table.io)
+    locations, identity = list(listed), identity_under(table.io)
     now = time.time_ns() // 1_000_000
     if not (leases := active_leases(table, now)):
-        return found
+        return locations
     known = {identity(location) for location in recorded}
     left: list[str] = []
-    for location in found:
+    for location in locations:
         is_lease = f"/{FOLDER}/" in location and not has_run_out(table, location, now)
         holder = None if identity(location) in known else next((x.holder for x in leases if x.covers(location, table.io)), None)
         if is_lease or holder is not None:
@@ -161,17 +161,17 @@ def lease_location(table: Table, lease: Lease) -> str:
 def _parsed(data: bytes) -> Lease | None:
     """The lease; None if it cannot be read."""
     try:
-        found = JsonObject(parse_json(data, "lease"), "lease")
+        document = JsonObject(parse_json(data, "lease"), "lease")
         lease = Lease(
-            holder=found.get("holder", as_text),
-            snapshot_id=found.maybe("snapshot_id", as_long),
-            expires_at_ms=found.get("expires_at_ms", as_long),
-            marks=_texts(found, "marks"),
-            folders=_texts(found, "folders"),
-            instance=found.maybe("instance", as_text) or "",
-            action=found.maybe("action", as_text) or "",
+            holder=document.get("holder", as_text),
+            snapshot_id=document.maybe("snapshot_id", as_long),
+            expires_at_ms=document.get("expires_at_ms", as_long),
+            marks=_texts(document, "marks"),
+            folders=_texts(document, "folders"),
+            instance=document.maybe("instance", as_text) or "",
+            action=document.maybe("action", as_text) or "",
         )
-        return None if found.extra() else lease
+        return None if document.extra() else lease
     except CorruptTableError:
         return None
 

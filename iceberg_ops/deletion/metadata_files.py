@@ -37,10 +37,10 @@ def delete_outlived_metadata(published: Table, before: TableMetadata, before_loc
     if not METADATA_DELETE_AFTER_COMMIT.of(published.properties):
         return
     identity = identity_under(published.io)
-    own = folder_identity(identity, metadata_folder(published.metadata))
+    metadata_folder_id = folder_identity(identity, metadata_folder(published.metadata))
     kept = {identity(entry.metadata_file) for entry in published.metadata.metadata_log}
     kept |= {identity(before_location), identity(published.metadata_location)}
     logged = [(identity(entry.metadata_file), entry.metadata_file) for entry in before.metadata_log]
-    gone = [location for name, location in logged if name not in kept and name.rpartition("/")[0] == own]
+    gone = [location for name, location in logged if name not in kept and name.rpartition("/")[0] == metadata_folder_id]
     for failure in published.io.delete_many(gone):
         log.warning("old metadata file %s is left for remove_orphan_files: %s", failure.location, failure.reason)

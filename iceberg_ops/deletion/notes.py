@@ -188,12 +188,12 @@ def forbid_running_purge(io: FileIO, source: str) -> None:
 
 def _folders_around(folder: str) -> dict[str, None]:
     """The folder and all its parent folders."""
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     below, place = "", folder.rstrip("/")
     while place and place != below and not place.endswith(":/"):
-        found[place] = None
+        folders[place] = None
         below, place = place, place.rpartition("/")[0]
-    return found
+    return folders
 
 
 def running_deletion_at(io: FileIO, folder: str) -> FileInfo | None:

@@ -39,10 +39,10 @@ def notes_folders(table: Table, kind: str = FOLDER) -> list[str]:
         *(_below(location, kind) for location in former_locations(table)),
         *(f"{folder}/{kind}" for folder in (metadata_folder(metadata), *beside)),
     )
-    found: dict[str, str] = {}
+    by_identity: dict[str, str] = {}
     for folder in folders:
-        found.setdefault(folder_identity(identity, folder), folder)
-    return list(found.values())
+        by_identity.setdefault(folder_identity(identity, folder), folder)
+    return list(by_identity.values())
 
 
 def noted(table: Table, kind: str) -> Iterator[FileInfo]:

@@ -30,11 +30,11 @@ def purge(table: Table, files: Iterable[str], folders: Iterable[str], claimed: C
     io, name = table.io, table.name
     identity = identity_under(io)
     is_imported = only_imported(table, identity)
-    own = [folder_identity(identity, folder) for folder in folders]
+    folder_ids = [folder_identity(identity, folder) for folder in folders]
     going: list[str] = []
     kept: list[KeptFile] = []
     for location in dict.fromkeys(files):
-        if not any(is_within(identity(location), folder) for folder in own):
+        if not any(is_within(identity(location), folder) for folder in folder_ids):
             kept.append(KeptFile(location, "it lies outside the table's folders"))
         elif is_imported(identity(location)):
             kept.append(KeptFile(location, "it was imported from outside the table's folders"))

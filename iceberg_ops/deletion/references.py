@@ -42,27 +42,29 @@ def references(now: Table, proven_for: TableMetadata | None = None) -> Iterator[
             yield snapshot.manifest_list, _referrer(snapshot)
     lists = ManifestLists(now.io)
     seen = _known_manifests(lists, snapshots, proven_for)
-    found: dict[str, tuple[ManifestFile, Snapshot]] = {}
+    manifests: dict[str, tuple[ManifestFile, Snapshot]] = {}
     with lists.ahead(snapshots):
         for snapshot in snapshots:
             for manifest in lists.of(snapshot):
-                if manifest.manifest_path not in seen and manifest.manifest_path not in found:
-                    found[manifest.manifest_path] = manifest, snapshot
+                if manifest.manifest_path not in seen and manifest.manifest_path not in manifests:
+                    manifests[manifest.manifest_path] = manifest, snapshot
                     yield manifest.manifest_path, _referrer(snapshot)
-    with manifests_ahead(now, (manifest for manifest, _ in found.values())) as near:
-        for manifest, snapshot in found.values():
+    with manifests_ahead(now, (manifest for manifest, _ in manifests.values())) as near:
+        for manifest, snapshot in manifests.values():
             for path, _ in live_paths(near, manifest):
                 yield path, _referrer(snapshot)
 
 
-def without_referenced(candidates: Sequence[str], found: Iterable[Reference], io: FileIO) -> tuple[list[str], list[Reference]]:
+def without_referenced(
+    candidates: Sequence[str], known_references: Iterable[Reference], io: FileIO
+) -> tuple[list[str], list[Reference]]:
     """The ``candidates`` that nothing refers to, and the others with what refers to them, both in order. If two candidates are
     spellings of one file, both go or both stay. A recorded link also refers to its target."""
     identity, links = identity_under(io), links_under(io)
     names = [identity(location) for location in candidates]
     left = set(names)
     referrers: dict[str, str] = {}
-    for location, referrer in found:
+    for location, referrer in known_references:
         if not left:
             break
         for name in (identity(location), *links(location)):

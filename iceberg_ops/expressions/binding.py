@@ -154,12 +154,12 @@ def _parts_of(expression: Expression, kind: type[Expression]) -> Iterator[Expres
 def reference(schema: Schema, name: str, *, case_sensitive: bool = False) -> BoundReference:
     """The field with that name. Raises WhereError if there is none, or if it lies inside a list or map."""
     try:
-        found = schema.find(name, case_sensitive=case_sensitive)
+        field = schema.find(name, case_sensitive=case_sensitive)
     except SchemaError as e:
         raise WhereError(str(e)) from None
-    if found is None:
+    if field is None:
         raise WhereError(no_column(schema, name))
-    ids = [found.field_id]
+    ids = [field.field_id]
     while (parent := schema.parents[ids[0]]) is not None:
         ids.insert(0, parent)
     path, struct = [], schema.struct
@@ -168,7 +168,7 @@ def reference(schema: Schema, name: str, *, case_sensitive: bool = False) -> Bou
             raise WhereError(f"column {name!r} lies inside a list or map: a predicate needs one value per row")
         path.append(next(i for i, f in enumerate(struct.fields) if f.field_id == field_id))
         struct = struct.fields[path[-1]].type  # type: ignore[assignment]
-    return BoundReference(found.field_id, schema.name_of(found.field_id), found.type, tuple(path))
+    return BoundReference(field.field_id, schema.name_of(field.field_id), field.type, tuple(path))
 
 
 def _bind_term(schema: Schema, leaf: Predicate, case_sensitive: bool) -> BoundTerm:

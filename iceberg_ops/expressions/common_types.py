@@ -48,15 +48,15 @@ def spark_interval(column: PrimitiveType, literal: Literal, shared: Shared, *, o
     """
     if ordered and column.name in _WHOLE_DIGITS and isinstance(literal.type, DecimalType):
         _refuse_beyond_long(column, literal)
-    found = {_interval_in(column, literal, type_) for type_ in shared}
+    intervals = {_interval_in(column, literal, type_) for type_ in shared}
     if ordered and column.name in _WHOLE_DIGITS and any(_rounds(column, literal, type_) for type_ in shared):
-        found.add(interval(column, literal))
-    if len(found) > 1:
+        intervals.add(interval(column, literal))
+    if len(intervals) > 1:
         raise ValueError(
             f"together they need more than {MOST_DIGITS} digits, and Spark would round: write a literal of at most "
             f"{_places_left(column)} digits before the point, as CAST('...' AS DECIMAL(p, s))"
         )
-    return found.pop()
+    return intervals.pop()
 
 
 def _refuse_beyond_long(column: PrimitiveType, literal: Literal) -> None:
@@ -72,15 +72,15 @@ def _common(column: PrimitiveType, literals: Sequence[Literal], wide: bool) -> P
     """The type to which all of them are cast; ``wide``: integers count with all digits of their type, not with their own."""
     decimals = isinstance(column, DecimalType) or any(isinstance(v.type, DecimalType) for v in literals)
 
-    def type_of(literal: Literal) -> PrimitiveType:
+    def literal_type(literal: Literal) -> PrimitiveType:
         if wide or not decimals or literal.type.name not in _WHOLE_DIGITS:
             return literal.type
         return DecimalType(precision=len(str(abs(literal.value))), scale=0)
 
-    found: PrimitiveType | None = column
+    type_: PrimitiveType | None = column
     for literal in literals:
-        found = wider(found, type_of(literal))
-    return found
+        type_ = wider(type_, literal_type(literal))
+    return type_
 
 
 def wider(a: PrimitiveType | None, b: PrimitiveType | None) -> PrimitiveType | None:

@@ -179,8 +179,8 @@ def _numeric(column: PrimitiveType, literal: Literal) -> Interval:
     if floating:
         return search(-top, top, lambda whole: float(decimal_of(whole, scale)), value, lambda whole: decimal_of(whole, scale))
     exact = Fraction(value) * Fraction(10) ** scale
-    found = _clip(math.ceil(exact), math.floor(exact), -top, top)
-    return Interval(*(None if end is None else decimal_of(end, scale) for end in (found.low, found.high)))
+    bounds = _clip(math.ceil(exact), math.floor(exact), -top, top)
+    return Interval(*(None if end is None else decimal_of(end, scale) for end in (bounds.low, bounds.high)))
 
 
 def _ends(column: PrimitiveType) -> tuple[Any, Any]:

@@ -79,12 +79,12 @@ def expression_to_json(expression: Expression) -> Any:
 
 
 def _leaf(op: Op, term: Any, values: list[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": op.value, "term": term}
+    document: dict[str, Any] = {"type": op.value, "term": term}
     if op.is_set:
-        found["values"] = values
+        document["values"] = values
     elif values:
-        found["value"] = values[0]
-    return found
+        document["value"] = values[0]
+    return document
 
 
 def _bound_term(leaf: BoundPredicate) -> Any:
@@ -122,62 +122,62 @@ def _plain_value(value: Any) -> Any:
     return value
 
 
-def expression_from_json(found: Any) -> Expression:
+def expression_from_json(document: Any) -> Expression:
     """The unbound expression of a parsed JSON value. Raises WhereError."""
-    if isinstance(found, bool):
-        return ALWAYS_TRUE if found else ALWAYS_FALSE
-    if not isinstance(found, Mapping):
-        raise WhereError(f"expression JSON must be a boolean or an object, not {found!r}")
-    kind = found.get("type")
-    if kind == "literal" and isinstance(found.get("value"), bool):
-        return ALWAYS_TRUE if found["value"] else ALWAYS_FALSE
+    if isinstance(document, bool):
+        return ALWAYS_TRUE if document else ALWAYS_FALSE
+    if not isinstance(document, Mapping):
+        raise WhereError(f"expression JSON must be a boolean or an object, not {document!r}")
+    kind = document.get("type")
+    if kind == "literal" and isinstance(document.get("value"), bool):
+        return ALWAYS_TRUE if document["value"] else ALWAYS_FALSE
     if kind == "and":
-        return And(expression_from_json(_part(found, "left")), expression_from_json(_part(found, "right")))
+        return And(expression_from_json(_part(document, "left")), expression_from_json(_part(document, "right")))
     if kind == "or":
-        return Or(expression_from_json(_part(found, "left")), expression_from_json(_part(found, "right")))
+        return Or(expression_from_json(_part(document, "left")), expression_from_json(_part(document, "right")))
     if kind == "not":
-        return Not(expression_from_json(_part(found, "child")))
+        return Not(expression_from_json(_part(document, "child")))
     if kind == "may-match":
-        return MayMatch(str(_part(found, "construct")), tuple(found.get("columns", ())))
+        return MayMatch(str(_part(document, "construct")), tuple(document.get("columns", ())))
     op = _OPS.get(kind) if isinstance(kind, str) else None
     if op is None:
         raise WhereError(f"expression JSON has the unknown type {kind!r}: it must be one of and, or, not, {', '.join(_OPS)}")
-    return Predicate(op, _read_term(_part(found, "term")), _read_values(op, found))
+    return Predicate(op, _read_term(_part(document, "term")), _read_values(op, document))
 
 
-def _part(found: Mapping[str, Any], key: str) -> Any:
-    if key not in found:
-        raise WhereError(f"expression JSON of type {found.get('type')!r} lacks {key!r}")
-    return found[key]
+def _part(document: Mapping[str, Any], key: str) -> Any:
+    if key not in document:
+        raise WhereError(f"expression JSON of type {document.get('type')!r} lacks {key!r}")
+    return document[key]
 
 
-def _read_term(found: Any) -> Term:
-    if isinstance(found, str):
-        return Reference(found)
-    kind = found.get("type") if isinstance(found, Mapping) else None
+def _read_term(document: Any) -> Term:
+    if isinstance(document, str):
+        return Reference(document)
+    kind = document.get("type") if isinstance(document, Mapping) else None
     if kind == "reference":
-        return _read_reference(_part(found, "term"))
+        return _read_reference(_part(document, "term"))
     if kind == "transform":
-        return TransformTerm(transform_from_text(str(_part(found, "transform"))), _read_reference(_part(found, "term")))
-    raise WhereError(f"expression JSON term must be a name, a reference or a transform, not {found!r}")
+        return TransformTerm(transform_from_text(str(_part(document, "transform"))), _read_reference(_part(document, "term")))
+    raise WhereError(f"expression JSON term must be a name, a reference or a transform, not {document!r}")
 
 
-def _read_reference(found: Any) -> Reference:
-    if isinstance(found, str):
-        return Reference(found)
-    if isinstance(found, Mapping) and found.get("type") == "reference":
-        return _read_reference(_part(found, "term"))
-    raise WhereError(f"expression JSON reference must be a name, not {found!r}")
+def _read_reference(document: Any) -> Reference:
+    if isinstance(document, str):
+        return Reference(document)
+    if isinstance(document, Mapping) and document.get("type") == "reference":
+        return _read_reference(_part(document, "term"))
+    raise WhereError(f"expression JSON reference must be a name, not {document!r}")
 
 
-def _read_values(op: Op, found: Mapping[str, Any]) -> tuple[Any, ...]:
-    wanted = "values" if op.is_set else "value"
-    wrong = {"value", "values"} - (set() if op.is_unary else {wanted})
-    for key in sorted(wrong & set(found)):
+def _read_values(op: Op, document: Mapping[str, Any]) -> tuple[Any, ...]:
+    key_needed = "values" if op.is_set else "value"
+    wrong = {"value", "values"} - (set() if op.is_unary else {key_needed})
+    for key in sorted(wrong & set(document)):
         raise WhereError(f"expression JSON of type {op.value!r} must not have {key!r}")
     if op.is_unary:
         return ()
-    given = _part(found, wanted)
+    given = _part(document, key_needed)
     if op.is_set and not isinstance(given, list | tuple):
         raise WhereError(f"expression JSON of type {op.value!r}: 'values' must be a list, not {given!r}")
     return tuple(_read_value(op, v) for v in (given if op.is_set else [given]))

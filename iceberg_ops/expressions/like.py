@@ -40,13 +40,13 @@ def literal_pattern(text: str) -> str:
 
 def tokens(pattern: str) -> list[tuple[str, bool]]:
     """Characters of a stored pattern, each with whether it is a wildcard."""
-    found, at = [], 0
+    result, at = [], 0
     while at < len(pattern):
         escaped = pattern[at] == "\\"
         at += escaped
-        found.append((pattern[at], not escaped and pattern[at] in (ANY_TEXT, ONE_CHARACTER)))
+        result.append((pattern[at], not escaped and pattern[at] in (ANY_TEXT, ONE_CHARACTER)))
         at += 1
-    return found
+    return result
 
 
 def literal_prefix(pattern: str) -> str:
@@ -95,10 +95,10 @@ def matcher(pattern: str) -> Callable[[str], bool]:
             pieces.append([])
         else:
             pieces[-1].append((character, wild))
-    found = [re.compile("".join("." if wild else re.escape(c) for c, wild in piece), re.DOTALL) for piece in pieces]
-    if len(found) == 1:
-        return lambda text: found[0].fullmatch(text) is not None
-    return lambda text: _in_order(text, found, len(pieces[-1]))
+    patterns = [re.compile("".join("." if wild else re.escape(c) for c, wild in piece), re.DOTALL) for piece in pieces]
+    if len(patterns) == 1:
+        return lambda text: patterns[0].fullmatch(text) is not None
+    return lambda text: _in_order(text, patterns, len(pieces[-1]))
 
 
 def _in_order(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:

@@ -171,9 +171,9 @@ class Predicate(Expression):
     literals: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        wanted = 0 if self.op.is_unary else None if self.op.is_set else 1
-        if wanted is not None and len(self.literals) != wanted:
-            raise WhereError(f"{self.op.value} on {self.term.name!r} takes {wanted} literals, not {len(self.literals)}")
+        expected_count = 0 if self.op.is_unary else None if self.op.is_set else 1
+        if expected_count is not None and len(self.literals) != expected_count:
+            raise WhereError(f"{self.op.value} on {self.term.name!r} takes {expected_count} literals, not {len(self.literals)}")
         if any(v is None for v in self.literals):
             raise WhereError(f"{self.op.value} on {self.term.name!r}: null is not a literal, use is_null or null_safe_eq")
 
@@ -424,13 +424,13 @@ def opaque_parts(expression: Expression) -> list[MayMatch]:
 
 def field_ids(expression: Expression) -> frozenset[int]:
     """Ids of the fields a bound expression reads."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for leaf in leaves(expression):
         if isinstance(leaf, BoundPredicate):
-            found.add(leaf.field_id)
+            ids.add(leaf.field_id)
         elif isinstance(leaf, BoundComputed):
-            found.update(reference.field_id for reference in leaf.references)
-    return frozenset(found)
+            ids.update(reference.field_id for reference in leaf.references)
+    return frozenset(ids)
 
 
 def column_names(expression: Expression) -> frozenset[str]:

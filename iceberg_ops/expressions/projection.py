@@ -88,12 +88,12 @@ def _on_all_fields(
     leaf: BoundPredicate,
 ) -> Expression:
     """A column may be the source of several partition fields; all informative ones count."""
-    found = [
+    projected = [
         one(leaf, f, ref)
         for f, ref in zip(spec.fields, references, strict=True)
         if f.source_ids == (leaf.field_id,) and f.transform.can_transform(leaf.term.reference.type) and not f.transform.is_void
     ]
-    return join(*found) if found else nothing
+    return join(*projected) if projected else nothing
 
 
 def _same_transform(leaf: BoundPredicate, f: PartitionField) -> bool:

@@ -10,26 +10,26 @@ from iceberg_ops.expressions.scalars.terms import renamed as renamed_term
 from iceberg_ops.spec.schema import Schema
 
 
-def renamed(found: Expression, name_of: Callable[[str], str]) -> Expression:
+def renamed(expression: Expression, name_of: Callable[[str], str]) -> Expression:
     """``found``, unbound, with every column's dotted name replaced."""
-    if isinstance(found, And | Or):
-        return type(found)(renamed(found.left, name_of), renamed(found.right, name_of))
-    if isinstance(found, Not):
-        return Not(renamed(found.child, name_of))
-    if isinstance(found, Predicate):
-        reference, term = Reference(name_of(found.term.name)), found.term
-        return replace(found, term=replace(term, reference=reference) if isinstance(term, TransformTerm) else reference)
-    if isinstance(found, MayMatch):
-        value = None if found.value is None else renamed_term(found.value, name_of)
-        return replace(found, columns=tuple(name_of(name) for name in found.columns), value=value)
-    return found
+    if isinstance(expression, And | Or):
+        return type(expression)(renamed(expression.left, name_of), renamed(expression.right, name_of))
+    if isinstance(expression, Not):
+        return Not(renamed(expression.child, name_of))
+    if isinstance(expression, Predicate):
+        reference, term = Reference(name_of(expression.term.name)), expression.term
+        return replace(expression, term=replace(term, reference=reference) if isinstance(term, TransformTerm) else reference)
+    if isinstance(expression, MayMatch):
+        value = None if expression.value is None else renamed_term(expression.value, name_of)
+        return replace(expression, columns=tuple(name_of(name) for name in expression.columns), value=value)
+    return expression
 
 
-def unqualified(found: Expression, table: str, schema: Schema) -> Expression:
+def unqualified(expression: Expression, table: str, schema: Schema) -> Expression:
     """``found`` with ``table.city`` as ``city`` if ``schema`` has that column, as Spark resolves it: before a field of a column
     with the name of the table."""
 
-    return renamed(found, lambda name: plain_name(name, table, schema))
+    return renamed(expression, lambda name: plain_name(name, table, schema))
 
 
 def plain_name(name: str, table: str, schema: Schema) -> str:

@@ -26,30 +26,30 @@ _HALF_MASK, _HALF = (1 << 29) - 1, 1 << 28
 _LEAST_FLOAT = 2.0**-126
 
 
-def stored_value(column: str, wanted: IcebergType, literal: Literal) -> Any:
+def stored_value(column: str, column_type: IcebergType, literal: Literal) -> Any:
     """The canonical value of ``literal`` in a column of type ``wanted``.
 
     Raises SchemaError if it cannot be stored without a cast, DataError if it is out of range, UnsupportedError if only
     Spark knows the result.
     """
     given = literal.type
-    if not isinstance(wanted, PrimitiveType):
-        raise _only_spark(column, wanted, literal)
+    if not isinstance(column_type, PrimitiveType):
+        raise _only_spark(column, column_type, literal)
     if isinstance(literal.value, float) and literal.value == 0 and math.copysign(1, literal.value) < 0:
-        raise _only_spark(column, wanted, literal)
-    if given == wanted:
+        raise _only_spark(column, column_type, literal)
+    if given == column_type:
         return literal.value
-    kinds = (given.name, wanted.name)
+    kinds = (given.name, column_type.name)
     if (kinds[0] in _FRACTIONS and kinds[1] in _WHOLE) or (kinds[0] == "string" and kinds[1] in _NUMBERS | {"boolean", "date"}):
-        raise SchemaError(f"column {column!r}: {given} cannot be stored as {wanted} without an explicit cast")
+        raise SchemaError(f"column {column!r}: {given} cannot be stored as {column_type} without an explicit cast")
     as_number = kinds[0] in _NUMBERS and kinds[1] in _NUMBERS and kinds not in _SHOWN_FIRST
     as_text = kinds[0] in _WHOLE | {"boolean"} and kinds[1] == "string"
     if (not as_number and not as_text) or (kinds[1] == "float" and not _is_certain_float(literal)):
-        raise _only_spark(column, wanted, literal)
+        raise _only_spark(column, column_type, literal)
     try:
-        value = cast(literal, wanted).value
+        value = cast(literal, column_type).value
     except (ValueError, ArithmeticError) as e:
-        raise DataError(f"column {column!r}: {literal.value} does not fit {wanted}: {e}") from None
+        raise DataError(f"column {column!r}: {literal.value} does not fit {column_type}: {e}") from None
     if kinds[0] in _WHOLE | {"decimal"} and isinstance(value, float) and value == 0:
         return 0.0  # a decimal has no negative zero
     return value
@@ -67,5 +67,5 @@ def _is_certain_float(literal: Literal) -> bool:
     return exact or bits & _HALF_MASK != _HALF
 
 
-def _only_spark(column: str, wanted: IcebergType, literal: Literal) -> NeedsSparkError:
-    return NeedsSparkError.to(f"{literal.type} {literal.value!r} in column {column!r} of type {wanted}")
+def _only_spark(column: str, column_type: IcebergType, literal: Literal) -> NeedsSparkError:
+    return NeedsSparkError.to(f"{literal.type} {literal.value!r} in column {column!r} of type {column_type}")

@@ -94,15 +94,15 @@ def where_of(tree: Node) -> Expression:
 
     Spark refuses an unknown column and a literal that cannot be compared even if a constant beside it decides the
     condition. So a part that folding removes stays as a part that no row matches; binding checks it and drops it."""
-    found = _truth(tree, Want.TRUE)
-    seen, names = {_same_check(leaf) for leaf in leaves(found)}, column_names(found)
+    expression = _truth(tree, Want.TRUE)
+    seen, names = {_same_check(leaf) for leaf in leaves(expression)}, column_names(expression)
     checks = (leaf for leaf in _checks(tree) if leaf.op is not Op.IS_NULL or leaf.term.name not in names)
     folded = {check: leaf for leaf in checks if (check := _same_check(leaf)) not in seen}
     if not folded:
-        return found
+        return expression
     never = or_(*(And(leaf, not_(leaf)) for leaf in folded.values()))
-    if found != ALWAYS_TRUE:
-        return or_(found, never)
+    if expression != ALWAYS_TRUE:
+        return or_(expression, never)
     term = next(iter(folded.values())).term
     return Or(Or(is_null(term), not_null(term)), never)
 
@@ -118,10 +118,10 @@ def _checks(node: Node) -> Iterator[Predicate]:
     elif not _has_subquery(node):
         # One translation of a list contains all of its literals, and a list may be too long to translate it twice.
         wants = (Want.TRUE,) if isinstance(node, exp.In) else (Want.TRUE, Want.FALSE)
-        found = [leaf for want in wants for leaf in leaves(_truth(node, want))]
-        yield from (leaf for leaf in found if isinstance(leaf, Predicate))
-        columns = {name for leaf in found if isinstance(leaf, MayMatch) for name in leaf.columns}
-        if not any(isinstance(leaf, Predicate | MayMatch) for leaf in found):
+        checked_leaves = [leaf for want in wants for leaf in leaves(_truth(node, want))]
+        yield from (leaf for leaf in checked_leaves if isinstance(leaf, Predicate))
+        columns = {name for leaf in checked_leaves if isinstance(leaf, MayMatch) for name in leaf.columns}
+        if not any(isinstance(leaf, Predicate | MayMatch) for leaf in checked_leaves):
             columns = {column_text(column) for column in node.find_all(exp.Column)}
         yield from (Predicate(Op.IS_NULL, Reference(name)) for name in sorted(columns))
 
@@ -138,7 +138,7 @@ def _has_subquery(node: Node) -> bool:
 
 
 def _opaque(node: Node, want: Want) -> Expression:
-    columns = () if _has_subquery(node) else tuple(dict.fromkeys(column_text(found) for found in node.find_all(exp.Column)))
+    columns = () if _has_subquery(node) else tuple(dict.fromkeys(column_text(column) for column in node.find_all(exp.Column)))
     text, value = node.sql(dialect=DIALECT), term_of(node)
     if want is Want.TRUE:
         return MayMatch(text, columns, value)
@@ -158,12 +158,12 @@ def _truth(node: Node, want: Want) -> Expression:
     if _has_subquery(node):
         return _opaque(node, want)
     if handler := _HANDLERS.get(type(node)):
-        found = handler(node, want)
-        return _opaque(node, want) if found is None else found
+        expression = handler(node, want)
+        return _opaque(node, want) if expression is None else expression
     if isinstance(node, exp.Anonymous):
-        found = _function(node, want)
-        if found is not None:
-            return found
+        expression = _function(node, want)
+        if expression is not None:
+            return expression
     return _value(node, want)
 
 
@@ -320,11 +320,11 @@ def _is(node: Node, want: Want) -> Expression | None:
     value = constant(right)
     if not isinstance(value, Null | Literal):
         return None
-    own = constant(side)
-    if isinstance(own, Literal) and isinstance(value, Literal) and own.type != BOOLEAN:
+    literal = constant(side)
+    if isinstance(literal, Literal) and isinstance(value, Literal) and literal.type != BOOLEAN:
         return None
-    if own is not None:
-        return _fixed(own == value if isinstance(own, Literal) else isinstance(value, Null), want)
+    if literal is not None:
+        return _fixed(literal == value if isinstance(literal, Literal) else isinstance(value, Null), want)
     if isinstance(value, Null) and not _is_condition(side):
         term = column_term(side)
         return None if term is None else _certain(is_null(term), not_null(term), want)
@@ -332,10 +332,10 @@ def _is(node: Node, want: Want) -> Expression | None:
 
 
 def _isnan(side: Node, want: Want) -> Expression | None:
-    own = constant(side)
-    if isinstance(own, Literal):
-        return _fixed(_is_nan_literal(side, own), want)
-    if own is not None:
+    literal = constant(side)
+    if isinstance(literal, Literal):
+        return _fixed(_is_nan_literal(side, literal), want)
+    if literal is not None:
         return _fixed(False, want)
     term = column_term(side)
     if term is None:
@@ -343,16 +343,16 @@ def _isnan(side: Node, want: Want) -> Expression | None:
     return _certain(predicate(Op.IS_NAN, term), predicate(Op.NOT_NAN, term), want)
 
 
-def _is_nan_literal(node: Node, own: Literal) -> bool:
+def _is_nan_literal(node: Node, literal: Literal) -> bool:
     """Spark reads a text as a number. Raises WhereError for a text that is not one."""
     try:
-        if own.type == STRING:
-            return floating_from_text(own.value) != floating_from_text(own.value)
-        if own.type.name in _NUMBERS:
-            return bool(own.value != own.value)
+        if literal.type == STRING:
+            return floating_from_text(literal.value) != floating_from_text(literal.value)
+        if literal.type.name in _NUMBERS:
+            return bool(literal.value != literal.value)
     except ValueError as e:
         raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: {e}") from None
-    raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: a {own.type} literal is not a number")
+    raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: a {literal.type} literal is not a number")
 
 
 def _in(node: Node, want: Want) -> Expression | None:
@@ -422,14 +422,14 @@ def _like(node: Node, want: Want) -> Expression | None:
         return _like_several(node, escape, want)
     if node.args.get("negate"):
         want = _OPPOSITE[want]
-    pattern, own, term = constant(node.expression), constant(node.this), column_term(node.this)
-    if isinstance(pattern, Null) or isinstance(own, Null):
+    pattern, value, term = constant(node.expression), constant(node.this), column_term(node.this)
+    if isinstance(pattern, Null) or isinstance(value, Null):
         return _fixed(None, want) if _cannot_fail(node.this) and _cannot_fail(node.expression) else None
     if not isinstance(pattern, Literal) or pattern.type != STRING:
         return None
     held = pattern_of(pattern.value, escape)
-    if isinstance(own, Literal):
-        return _fixed(matcher(held)(own.value), want) if own.type == STRING else None
+    if isinstance(value, Literal):
+        return _fixed(matcher(held)(value.value), want) if value.type == STRING else None
     return None if term is None else _leaf(_like_leaf(term, held), term, want)
 
 

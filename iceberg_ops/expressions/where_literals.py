@@ -163,10 +163,10 @@ def _floating_digits(node: Node) -> str | None:
 
 
 def _floating(node: Node, digits: str) -> Constant | None:
-    found = _cast(node, Literal(digits, STRING))
-    if isinstance(found, Literal) and math.isinf(found.value):
-        raise ValueError(f"it is outside {found.type}")
-    return found
+    literal = _cast(node, Literal(digits, STRING))
+    if isinstance(literal, Literal) and math.isinf(literal.value):
+        raise ValueError(f"it is outside {literal.type}")
+    return literal
 
 
 def _is_suffixed(node: Node) -> bool:

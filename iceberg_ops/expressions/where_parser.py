@@ -90,17 +90,17 @@ def parse_condition(text: str) -> Node:
     """The tree of one condition. Raises WhereError."""
     try:
         with refused_if_too_deep(text):
-            found = _parsed(text)
+            trees = _parsed(text)
     except SqlglotError as e:
         raise WhereError(f"cannot parse {text!r}: {_reason(e)}") from None
-    if len(found) != 1 or found[0] is None:
+    if len(trees) != 1 or trees[0] is None:
         raise WhereError(f"cannot parse {text!r}: it is not one condition")
-    return found[0]
+    return trees[0]
 
 
-def _note_widths(tokens: Tokens, found: list[Any]) -> None:
+def _note_widths(tokens: Tokens, trees: list[Any]) -> None:
     if any(token.text.upper() in _WIDE_TEXTS for token in tokens):
-        for node in (type_ for tree in found if tree is not None for type_ in tree.find_all(exp.DataType)):
+        for node in (type_ for tree in trees if tree is not None for type_ in tree.find_all(exp.DataType)):
             node.meta[WRITTEN_WIDTH] = True
 
 
@@ -117,21 +117,21 @@ def _parsed(text: str) -> list[Any]:
     tokens = _with_columns_named_all(joined(tokens_of(text)))
     _check_typed_literals(text, tokens)
     check_operators(text, tokens)
-    found = _trees(text, tokens)
-    _note_widths(tokens, found)
-    return found
+    trees = _trees(text, tokens)
+    _note_widths(tokens, trees)
+    return trees
 
 
 def _with_columns_named_all(tokens: Tokens) -> Tokens:
     """The tokens with ``all`` as a name if it is an argument (``coalesce(all, 0)``). The parser treats it as the ALL keyword before
     an argument, and drops it."""
-    found = list(tokens)
+    renamed = list(tokens)
     for i, (before, token) in enumerate(pairwise(tokens), 1):
         if token.token_type is TokenType.ALL and before.token_type in _OPENS:
             behind = tokens[i + 1] if i + 1 < len(tokens) else None
             if before.token_type is TokenType.COMMA or behind is None or not _begins_a_value(behind):
-                found[i] = _named(token)
-    return found
+                renamed[i] = _named(token)
+    return renamed
 
 
 def _begins_a_value(token: Any) -> bool:
@@ -169,14 +169,14 @@ def is_string(token: Any) -> bool:
 
 def joined(tokens: Tokens) -> Tokens:
     """The tokens with adjacent strings joined, including raw ones (``'a' r'\\'``), which the parser does not join itself."""
-    found: list[Any] = []
+    result: list[Any] = []
     for token in tokens:
-        if found and is_string(token) and is_string(before := found[-1]):
+        if result and is_string(token) and is_string(before := result[-1]):
             whole = before.text + token.text
-            found[-1] = Token(TokenType.STRING, whole, before.line, before.col, before.start, token.end, before.comments)
+            result[-1] = Token(TokenType.STRING, whole, before.line, before.col, before.start, token.end, before.comments)
         else:
-            found.append(token)
-    return found
+            result.append(token)
+    return result
 
 
 def _check_typed_literals(text: str, tokens: Tokens) -> None:

@@ -81,7 +81,7 @@ def _parts(node: Node) -> Iterator[Node]:
 
 
 def _conjunct(node: Node) -> Conjunct:
-    columns = tuple(dict.fromkeys(ColumnText(tuple(p.name for p in found.parts)) for found in node.find_all(exp.Column)))
+    columns = tuple(dict.fromkeys(ColumnText(tuple(p.name for p in column.parts)) for column in node.find_all(exp.Column)))
     left, right = (_column(node.this), _column(node.expression)) if isinstance(node, exp.EQ) else (None, None)
     pair = (left, right) if left is not None and right is not None else None
     return Conjunct(node.sql(dialect=DIALECT), where_of(node), columns, pair)

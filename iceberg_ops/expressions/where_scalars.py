@@ -59,8 +59,8 @@ def scalar_of(node: Node) -> Scalar:
         return scalar_of(node.this)
     if isinstance(node, exp.DataType) or node.find(exp.Query, exp.Exists) is not None:
         return Refused("a subquery")
-    if isinstance(node, _LITERALS) and (found := _literal(node)) is not None:
-        return found
+    if isinstance(node, _LITERALS) and (literal := _literal(node)) is not None:
+        return literal
     if isinstance(term := column_term(node) if isinstance(node, exp.Column | exp.Dot) else None, Reference):
         return Column(term.name)
     if (call := node.meta.get(WRITTEN_CALL)) is not None and not isinstance(node, exp.If):
@@ -182,12 +182,12 @@ def _substring(node: Node) -> Scalar:
 
 
 def _rounded_to_whole(name: str) -> Callable[[Node], Scalar]:
-    def found(node: Node) -> Scalar:
+    def build(node: Node) -> Scalar:
         if node.args.get("decimals") or node.args.get("to"):
             return Refused(f"{name} to a number of digits")
         return Call(name, (scalar_of(node.this),))
 
-    return found
+    return build
 
 
 def _position(node: Node) -> Scalar:
@@ -212,8 +212,8 @@ def _between(node: Node) -> Scalar:
 def _like(node: Node) -> Scalar:
     if isinstance(node.expression, exp.Any | exp.All):
         return Refused("LIKE ANY or LIKE ALL of an expression")
-    found = Call("like", (scalar_of(node.this), scalar_of(node.expression)))
-    return Call("not", (found,)) if node.args.get("negate") else found
+    call = Call("like", (scalar_of(node.this), scalar_of(node.expression)))
+    return Call("not", (call,)) if node.args.get("negate") else call
 
 
 def _is(node: Node) -> Scalar:

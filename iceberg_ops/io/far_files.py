@@ -111,12 +111,12 @@ class _Window(Generic[T]):
         threads. ``keep``: the result can be taken again."""
         OBJECT_STORES.check()
         with self._lock:
-            found = self._ask(location)
+            future = self._ask(location)
             for passed in [x for x in self._asked if self._order[x] + AT_ONCE < self._order[location]]:
                 self._forget(passed)  # nobody needs it: a delete file that was read for another task, say
             self._ask_more()
         try:
-            return found.result()
+            return future.result()
         finally:
             if not keep:
                 with self._lock:
@@ -124,11 +124,11 @@ class _Window(Generic[T]):
                     self._ask_more()
 
     def _ask(self, location: str) -> Future[T]:
-        found = self._asked.get(location)
-        if found is None:
-            found = self._asked[location] = self._threads.submit(self._fetch, location)
+        future = self._asked.get(location)
+        if future is None:
+            future = self._asked[location] = self._threads.submit(self._fetch, location)
             self._bytes += self._sizes.get(location, 0)
-        return found
+        return future
 
     def _ask_more(self) -> None:
         while len(self._asked) < AT_ONCE and self._bytes < WAITING_BYTES:

@@ -128,14 +128,14 @@ def with_default_file_system(values: Mapping[str, str]) -> dict[str, str]:
 
 def _services(values: Mapping[str, str]) -> dict[str, str]:
     """``host:port`` of each name node -> its name service."""
-    found: dict[str, str] = {}
+    services: dict[str, str] = {}
     for key, nodes in values.items():
         if key.startswith(_SERVICE):
             service = key.removeprefix(_SERVICE)
             for node in _nodes(nodes):
                 if address := values.get(f"dfs.namenode.rpc-address.{service}.{node}"):
-                    found[_with_port(address)] = service
-    return found
+                    services[_with_port(address)] = service
+    return services
 
 
 def _nodes(value: str) -> list[str]:
@@ -157,10 +157,10 @@ def _conf_dir(properties: Mapping[str, str]) -> str | None:
 def _stamp(path: Path) -> tuple[int, int] | None:
     """A value that changes when the file is written again."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def _with_included(path: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:

@@ -40,14 +40,14 @@ def load_file_io(properties: Mapping[str, str] | None = None, renewal: Renewal |
     name = JAVA_NAMES.get(name, name)
     if name not in _STORES:
         raise OptionError(f"{IO_IMPL} {name!r} is not known: must be one of {', '.join(sorted(_STORES))}")
-    found = _STORES[name](properties)
-    if renewal is not None and isinstance(found, RenewsCredentials):
-        found.renew_with(renewal)
+    io = _STORES[name](properties)
+    if renewal is not None and isinstance(io, RenewsCredentials):
+        io.renew_with(renewal)
     if text := properties.get(LOCATION_MAPPING):
-        found = MappedFileIO(found, _mapping(text))
+        io = MappedFileIO(io, _mapping(text))
     if properties.get(FILES_MAY_CHANGE) == "true":
-        return ChangingFilesIO(found)
-    return ReadOnlyFileIO(found) if flag(properties, READ_ONLY, False) else found
+        return ChangingFilesIO(io)
+    return ReadOnlyFileIO(io) if flag(properties, READ_ONLY, False) else io
 
 
 def _mapping(text: str) -> list[tuple[str, str]]:

@@ -150,14 +150,14 @@ def _scanned(location: str) -> tuple[list[str], list[FileInfo]]:
     files: list[FileInfo] = []
     try:
         with _failures_of(location), os.scandir(path_of(location)) as entries:
-            found = list(entries)
+            listed = list(entries)
     except OSError as e:
         if _no_such_name(e):
             return folders, files
         raise
     above = location.rstrip("/")
     with _failures_of(location):
-        for entry in found:
+        for entry in listed:
             below = f"{above}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
                 folders.append(below)
@@ -197,10 +197,10 @@ def file_of(io: FileIO, location: str) -> tuple[int, int] | None:
     links, and for a file that is gone."""
     path = io.local_path(location)
     try:
-        found = None if path is None else os.stat(path)
+        status = None if path is None else os.stat(path)
     except OSError:
         return None
-    return None if found is None else (found.st_dev, found.st_ino)
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def may_have_other_names(io: FileIO, location: str) -> bool:
@@ -215,12 +215,12 @@ def may_have_other_names(io: FileIO, location: str) -> bool:
 def subfolders(path: str) -> list[tuple[str, bool]]:
     """(name, whether it is a symbolic link) of each folder directly in the folder ``path``; none if it is not a folder. A circular
     link does not count. Raises CatalogUnavailableError, and OSError if the folder, or the target of a link, cannot be read."""
-    found: list[tuple[str, bool]] = []
+    folders: list[tuple[str, bool]] = []
     with suppress(FileNotFoundError, NotADirectoryError), _failures_of(path), os.scandir(path) as entries:
         for entry in entries:
             if not _leads_in_a_circle(entry) and entry.is_dir():
-                found.append((entry.name, entry.is_symlink()))
-    return found
+                folders.append((entry.name, entry.is_symlink()))
+    return folders
 
 
 def remove_empty_folders(io: FileIO, location: str) -> None:

@@ -125,8 +125,8 @@ def identity_under(io: FileIO, folders: KnownFolders | None = None, *, deletes: 
     identity: Identity = location_identity
     if _has_local_files(io):
         identity = _LocalIdentity(known_folders() if folders is None else folders)
-    found = _found_by(io, deletes)
-    return identity if found is None else lambda location: identity(found(location))
+    resolve = _found_by(io, deletes)
+    return identity if resolve is None else lambda location: identity(resolve(location))
 
 
 def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
@@ -135,8 +135,8 @@ def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
     Identity ignores the authority of HDFS, so that no file is deleted that an engine spells in another way. It is not a proof that
     a file belongs to the table: a warehouse that was copied to another cluster has equal paths there. Authorities are compared by
     Hadoop's settings; authorities that these do not identify with each other count as two file systems."""
-    found = _found_by(io) or str
-    one, other = found(one), found(other)
+    resolve = _found_by(io) or str
+    one, other = resolve(one), resolve(other)
     return _prefix_of(one) == _prefix_of(other) or _file_system(io, one) == _file_system(io, other)
 
 
@@ -373,14 +373,14 @@ class _LinkTargets:
         self._links: dict[str, frozenset[str]] = {}
 
     def __call__(self, location: str) -> tuple[str, ...]:
-        found: list[str] = []
+        passed: list[str] = []
         path = self._identity(location)
         while path.startswith("/") and (target := self._target(path)) is not None:
             path = self._identity(os.path.join(path.rpartition("/")[0], target))
-            if path in found:
+            if path in passed:
                 break
-            found.append(path)
-        return tuple(found)
+            passed.append(path)
+        return tuple(passed)
 
     def _target(self, path: str) -> str | None:
         folder, _, name = path.rpartition("/")

@@ -36,8 +36,8 @@ def typed_limits() -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        if (found := limit_error(e)) is not None:
-            raise found from e
+        if (limit := limit_error(e)) is not None:
+            raise limit from e
         raise
 
 

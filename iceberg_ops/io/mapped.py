@@ -64,8 +64,8 @@ class MappedFileIO:
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
         prefix = prefix.rstrip("/") or prefix
         actual = self.map(prefix).rstrip("/")
-        for found in self._inner.list_prefix(actual):
-            yield FileInfo(prefix.rstrip("/") + found.location[len(actual) :], found.size, found.modified_ms)
+        for info in self._inner.list_prefix(actual):
+            yield FileInfo(prefix.rstrip("/") + info.location[len(actual) :], info.size, info.modified_ms)
 
     def prove_exclusive_creation(self, folder: str) -> None:
         """See ``ProvesExclusiveCreation``."""

@@ -78,8 +78,8 @@ class MemoryFileIO:
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
         folder = prefix.rstrip("/") + "/"
         with self._store.lock:
-            found = [FileInfo(name, len(data), ms) for name, (data, ms) in self._store.files.items() if name.startswith(folder)]
-        yield from found
+            infos = [FileInfo(name, len(data), ms) for name, (data, ms) in self._store.files.items() if name.startswith(folder)]
+        yield from infos
 
     def local_path(self, location: str) -> str | None:
         return None

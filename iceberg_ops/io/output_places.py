@@ -46,11 +46,11 @@ def output_place(path: str) -> OutputPlace:
     number, is_named = _named_descriptor(path)
     if number is not None and number > _MOST_DESCRIPTOR:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), path)
-    found = _stat(path) if number is None else os.fstat(number)
-    if number is None and found is not None:
-        number = next((n for n in (STANDARD_OUTPUT, 2) if _is_open_on(n, found)), None)
-    is_file = found is not None and stat.S_ISREG(found.st_mode)
-    is_device = found is not None and not is_file and not stat.S_ISDIR(found.st_mode)
+    status = _stat(path) if number is None else os.fstat(number)
+    if number is None and status is not None:
+        number = next((n for n in (STANDARD_OUTPUT, 2) if _is_open_on(n, status)), None)
+    is_file = status is not None and stat.S_ISREG(status.st_mode)
+    is_device = status is not None and not is_file and not stat.S_ISDIR(status.st_mode)
     # The link of a pipe's number is not a path that can be opened.
     plain = path if is_named and number is None else os.path.realpath(path)
     return OutputPlace(plain, number, is_named or number is not None or is_device, is_file)
@@ -116,8 +116,8 @@ def _named_descriptor(path: str) -> tuple[int | None, bool]:
     return None, False
 
 
-def _is_open_on(number: int, found: os.stat_result) -> bool:
+def _is_open_on(number: int, status: os.stat_result) -> bool:
     try:
-        return stat.S_ISREG(found.st_mode) and os.path.samestat(os.fstat(number), found)
+        return stat.S_ISREG(status.st_mode) and os.path.samestat(os.fstat(number), status)
     except OSError:  # the number is closed
         return False

@@ -42,10 +42,10 @@ def object_store(name: str, properties: Mapping[str, str], renewal: Renewal | No
         raise RuntimeMissingError("object stores need the client obstore: pip install 'iceberg-ops[stores]'")
     from iceberg_ops.io.stores.object_store import ObjectStoreFileIO  # noqa: PLC0415 - a back-end chosen by name
 
-    found = ObjectStoreFileIO(name, properties)
+    io = ObjectStoreFileIO(name, properties)
     if renewal is not None:
-        found.renew_with(renewal)
-    return found
+        io.renew_with(renewal)
+    return io
 
 
 def hdfs(properties: Mapping[str, str]) -> FileIO:
@@ -100,7 +100,7 @@ class ResolvingFileIO:
         by_store: dict[str, list[str]] = {}
         for location in locations:
             by_store.setdefault(store_of(location), []).append(location)
-        return [failure for found in by_store.values() for failure in self._of(found[0]).delete_many(found)]
+        return [failure for group in by_store.values() for failure in self._of(group[0]).delete_many(group)]
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
         return self._of(prefix).list_prefix(prefix)
@@ -148,12 +148,12 @@ class ResolvingFileIO:
         if not name:
             return self._local
         with self._lock:
-            if (found := self._stores.get(name)) is None:
+            if (store := self._stores.get(name)) is None:
                 if name == "hdfs":
-                    found = self._stores[name] = hdfs(self._properties)
+                    store = self._stores[name] = hdfs(self._properties)
                 else:
-                    found = self._stores[name] = object_store(name, self._properties, self._renewal)
-            return found
+                    store = self._stores[name] = object_store(name, self._properties, self._renewal)
+            return store
 
 
 def store_of(location: str) -> str:

@@ -62,12 +62,12 @@ class WindowedInput(io.BufferedIOBase):
     def read(self, size: int | None = -1) -> bytes:
         self._check_open()
         left = max(self._size - self._position, 0)
-        wanted = left if size is None or size < 0 else min(size, left)
+        count = left if size is None or size < 0 else min(size, left)
         parts = []
-        while wanted:
-            part = self._part(wanted)
+        while count:
+            part = self._part(count)
             self._position += len(part)
-            wanted -= len(part)
+            count -= len(part)
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -94,21 +94,21 @@ class WindowedInput(io.BufferedIOBase):
         if self.closed:
             raise ValueError("I/O operation on closed file")
 
-    def _part(self, wanted: int) -> bytes:
+    def _part(self, count: int) -> bytes:
         """From 1 to ``wanted`` bytes at the position, which is not at the end."""
         at = self._position
         if at >= self._tail_start:
-            return self._tail[at - self._tail_start :][:wanted] if wanted < len(self._tail) else self._tail[at - self._tail_start :]
+            return self._tail[at - self._tail_start :][:count] if count < len(self._tail) else self._tail[at - self._tail_start :]
         offset = at - self._window_start
         if 0 <= offset < len(self._window):
-            return self._window[offset : offset + wanted]
+            return self._window[offset : offset + count]
         follows = at == self._window_start + len(self._window)
         self._ahead = min(self._ahead * 2, _MOST) if follows and self._window else _LEAST
-        length = max(wanted, self._ahead if follows else 0)
+        length = max(count, self._ahead if follows else 0)
         end = min(at + length, self._tail_start)
         data = self._range(at, end)
         if end - at <= _MOST:
             self._window, self._window_start = data, at
         else:
             self._window, self._window_start = b"", end
-        return data[:wanted]
+        return data[:count]

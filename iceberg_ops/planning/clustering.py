@@ -58,19 +58,19 @@ class Clustering:
 
 def clustering(tasks: Sequence[FileScanTask], order: SortOrder, fields: Mapping[int, NestedField]) -> Clustering:
     """How clustered the files of one partition are by ``order``. ``fields`` are the table's fields by id."""
-    judged = [(task, found) for task in tasks if (found := key_range(task, order, fields)) is not None]
+    judged = [(task, range_) for task in tasks if (range_ := key_range(task, order, fields)) is not None]
     overlapping: set[str] = set()
     pairs = 0
     open_files: list[tuple[Key, int]] = []
     ordered = sorted(judged, key=lambda pair: (pair[1].low, pair[1].high))
-    for i, (task, found) in enumerate(ordered):
-        del open_files[: bisect_right(open_files, (found.low, len(ordered)))]
+    for i, (task, range_) in enumerate(ordered):
+        del open_files[: bisect_right(open_files, (range_.low, len(ordered)))]
         for _, j in open_files[-_DEEP_ENOUGH:]:
             other, other_range = ordered[j]
-            if _overlap(found, other_range) and not _one_sorted_commit(task, other, found, other_range):
+            if _overlap(range_, other_range) and not _one_sorted_commit(task, other, range_, other_range):
                 pairs += 1
                 overlapping.update((task.file_path, other.file_path))
-        insort(open_files, (found.high, i))
+        insort(open_files, (range_.high, i))
     depth = 1.0 + 2.0 * pairs / len(judged) if judged else 0.0
     return Clustering(depth, frozenset(overlapping))
 
@@ -81,15 +81,15 @@ def key_range(task: FileScanTask, order: SortOrder, fields: Mapping[int, NestedF
     high: list[tuple[int, Any]] = []
     exact = True
     for field in order.fields:
-        found = _column_range(task, field, fields)
-        if found is None:
+        column_range = _column_range(task, field, fields)
+        if column_range is None:
             if not low:
                 return None
             break
-        low.append(found[0])
-        high.append(found[1])
-        exact = exact and found[2]
-        if found[0] != found[1]:
+        low.append(column_range[0])
+        high.append(column_range[1])
+        exact = exact and column_range[2]
+        if column_range[0] != column_range[1]:
             break
     missing = len(order.fields) - len(low)
     return KeyRange((*low, *((_FIRST, 0),) * missing), (*high, *((_LAST, 0),) * missing), len(low), exact)
@@ -101,14 +101,14 @@ def _column_range(
     column = fields.get(field.source_id)
     if column is None or not (field.transform.is_identity or field.transform.name in ("truncate", "year", "month", "day", "hour")):
         return None
-    found = task.data_file
-    nulls = (found.null_value_counts or {}).get(field.source_id)
+    file = task.data_file
+    nulls = (file.null_value_counts or {}).get(field.source_id)
     if nulls is None and column.optional:
         return None
     null_rank = _NULL_LOW if (field.null_order is NullOrder.NULLS_FIRST) == (field.direction is SortDirection.ASC) else _NULL_HIGH
-    if nulls and nulls >= found.record_count:
+    if nulls and nulls >= file.record_count:
         return (null_rank, 0), (null_rank, 0), True
-    low_bytes, high_bytes = (found.lower_bounds or {}).get(field.source_id), (found.upper_bounds or {}).get(field.source_id)
+    low_bytes, high_bytes = (file.lower_bounds or {}).get(field.source_id), (file.upper_bounds or {}).get(field.source_id)
     if low_bytes is None or high_bytes is None:
         return None
     try:
@@ -119,7 +119,7 @@ def _column_range(
         return None
     low, high = (_VALUE, bounds[0]), (_VALUE, bounds[1])
     exact = not any(isinstance(side, str | bytes) and len(side) >= _TRUNCATED_WIDTH for side in bounds)
-    if (found.nan_value_counts or {}).get(field.source_id):
+    if (file.nan_value_counts or {}).get(field.source_id):
         high = (_NAN, 0)
     if nulls and null_rank == _NULL_LOW:
         low = (_NULL_LOW, 0)
@@ -129,8 +129,8 @@ def _column_range(
 
 
 def _overlap(a: KeyRange, b: KeyRange) -> bool:
-    told = min(a.told, b.told)
-    (a_low, a_high), (b_low, b_high) = ((found.low[:told], found.high[:told]) for found in (a, b))
+    compared = min(a.told, b.told)
+    (a_low, a_high), (b_low, b_high) = ((range_.low[:compared], range_.high[:compared]) for range_ in (a, b))
     if a_low == a_high:
         return b_low < a_low < b_high
     if b_low == b_high:

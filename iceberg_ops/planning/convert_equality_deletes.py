@@ -62,10 +62,10 @@ def plan_convert_equality_deletes(
     if snapshot is None:
         return ConvertEqualityDeletesPlan(snapshot=None, groups=(), skipped=(), plan_id=_plan_id(table, None, ()))
     ref = None if branch == MAIN_BRANCH else branch
-    found = plan(table, Scan(ref=ref)).tasks
+    live_tasks = plan(table, Scan(ref=ref)).tasks
     identity = identity_under(table.io)
-    uneven = unevenly_applied(found, identity)
-    converted = [t for t in found if any(d.is_equality for d in t.deletes)]
+    uneven = unevenly_applied(live_tasks, identity)
+    converted = [t for t in live_tasks if any(d.is_equality for d in t.deletes)]
     tasks = [entries[0] for entries in by_file(converted, identity)]
     deletes = {delete_key(d): d for d in live_deletes(table, snapshot) if d.is_equality}
     chosen = set(deletes)
@@ -103,11 +103,11 @@ def _connected(tasks: Sequence[FileScanTask], deletes: dict[tuple[str, int | Non
     return tuple(
         ConvertGroup(
             group_id=f"g{i:04d}",
-            tasks=tuple(found),
+            tasks=tuple(members_tasks),
             deletes=tuple(theirs),
-            reason=f"equality delete files: {len(theirs)}, for data files: {len(found)}",
+            reason=f"equality delete files: {len(theirs)}, for data files: {len(members_tasks)}",
         )
-        for i, (found, theirs) in enumerate(members.values(), 1)
+        for i, (members_tasks, theirs) in enumerate(members.values(), 1)
     )
 
 

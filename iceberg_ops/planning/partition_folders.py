@@ -41,10 +41,10 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
 
     Raises DataError for a half-written folder, for a folder that is not ``name=value``, and for a name that is not UTF-8.
     """
-    found = []
-    own = None if but is None else location_identity(but).rstrip("/") + "/"
+    files = []
+    excluded = None if but is None else location_identity(but).rstrip("/") + "/"
     for info in listing:
-        if own is not None and location_identity(info.location).startswith(own):
+        if excluded is not None and location_identity(info.location).startswith(excluded):
             continue
         parts = _below(root, info.location)
         if "_temporary" in parts:
@@ -55,8 +55,8 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
             continue
         if not is_unicode(info.location):
             raise DataError(f"{root}: the name of the file {'/'.join(parts)!a} in it is not UTF-8: rename it")
-        found.append((info, _folders(info.location, parts[:-1])))
-    return sorted(found, key=lambda f: f[0].location)
+        files.append((info, _folders(info.location, parts[:-1])))
+    return sorted(files, key=lambda f: f[0].location)
 
 
 def _is_note(parts: Sequence[str]) -> bool:
@@ -73,7 +73,7 @@ def _below(root: str, location: str) -> list[str]:
 def _folders(location: str, parts: Sequence[str]) -> Folders:
     if wrong := next((p for p in parts if "=" not in p), None):
         raise DataError(f"file {location}: folder {wrong!r} is not name=value: it is not part of a partitioned folder")
-    found: list[tuple[str, str | None]] = []
+    folders: list[tuple[str, str | None]] = []
     for part in parts:
         raw, _, text = part.partition("=")
         try:
@@ -84,18 +84,18 @@ def _folders(location: str, parts: Sequence[str]) -> Folders:
             raise DataError(f"file {location}: folder {part!r} has no name before the equals sign")
         if not value:
             raise DataError(f"file {location}: folder {part!r} has no value: the folder of nulls is called {name}={HIVE_NULL}")
-        if any(name.lower() == known.lower() for known, _ in found):
+        if any(name.lower() == known.lower() for known, _ in folders):
             raise DataError(f"file {location}: folder {part!r} names partition {name!r} a second time")
-        found.append((name, None if text == HIVE_NULL else value))
-    return tuple(found)
+        folders.append((name, None if text == HIVE_NULL else value))
+    return tuple(folders)
 
 
 def partition_of(location: str, folders: Folders, schema: Schema, spec: PartitionSpec) -> tuple[Any, ...]:
     """The partition tuple of a file. Raises DataError for folders that do not fit the spec, or a value that does not fit the
     column."""
     given = {name.lower(): value for name, value in folders}
-    wanted = {f.name.lower() for f in spec.fields if not f.transform.is_void}
-    if set(given) != wanted or len(given) != len(folders):
+    names = {f.name.lower() for f in spec.fields if not f.transform.is_void}
+    if set(given) != names or len(given) != len(folders):
         raise DataError(
             f"file {location} lies in folders {', '.join(n for n, _ in folders) or 'none'}; the table is partitioned by "
             f"{', '.join(f.name for f in spec.fields) or 'nothing'}"
@@ -122,19 +122,19 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
 
 def _value(text: str, type_: PrimitiveType) -> Any:
     """The exact value of a folder's name: a cast in SQL would round decimals and cut times. Raises ValueError."""
-    found = cast(Literal(text, STRING), type_)
-    if found.type != type_:
+    literal = cast(Literal(text, STRING), type_)
+    if literal.type != type_:
         raise ValueError("it has more digits of a second")
-    if isinstance(type_, DecimalType) and Decimal(text.strip()) != found.value:
+    if isinstance(type_, DecimalType) and Decimal(text.strip()) != literal.value:
         raise ValueError(f"it has more than {type_.scale} digits after the point")
     if type_ == DATE and not _DATE.fullmatch(text.strip()):
         raise ValueError("it is not written as year-month-day")
     fraction = _FRACTION.search(text) if type_.name in _TIMES else None
     if fraction is not None and len(fraction[1] or "") > (9 if type_.name.endswith("_ns") else 6):
         raise ValueError("it has more digits of a second")
-    if type_ in (FLOAT, DOUBLE) and math.isinf(found.value) and not _INFINITY.search(text):
+    if type_ in (FLOAT, DOUBLE) and math.isinf(literal.value) and not _INFINITY.search(text):
         raise ValueError("it is too large")
-    return found.value
+    return literal.value
 
 
 def check_spec(schema: Schema, spec: PartitionSpec) -> None:
@@ -160,7 +160,7 @@ def column_types(folders: Iterable[Folders]) -> Mapping[str, PrimitiveType]:
         for name, value in pairs:
             spelling = names.setdefault(name.lower(), name)
             values.setdefault(spelling, []).extend([] if value is None else [value])
-    return {name: _type_of(found) for name, found in values.items()}
+    return {name: _type_of(texts) for name, texts in values.items()}
 
 
 def _type_of(values: Sequence[str]) -> PrimitiveType:
@@ -174,8 +174,8 @@ def _type_of(values: Sequence[str]) -> PrimitiveType:
 
 def _is_long(text: str) -> bool:
     """A text counts as a number only in its canonical form (007 is a name), and only if it fits a long."""
-    found = whole_number(text)
-    return found is not None and str(found) == text
+    number = whole_number(text)
+    return number is not None and str(number) == text
 
 
 def _is_date(text: str) -> bool:

@@ -87,10 +87,12 @@ def search_location(table_location: str, properties: Mapping[str, str], asked: s
     if asked is None:
         return table_location
     stated = (properties.get(key) for key in ("write.data.path", "write.metadata.path"))
-    own = [table_location, *(below(table_location, path) for path in stated if path)]
-    if any(_is_within(asked, folder, identity) for folder in own):
+    folders = [table_location, *(below(table_location, path) for path in stated if path)]
+    if any(_is_within(asked, folder, identity) for folder in folders):
         return asked.rstrip("/") or "/"
-    raise OptionError(f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(own)}")
+    raise OptionError(
+        f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(folders)}"
+    )
 
 
 def check_quarantine(folders: Iterable[str], quarantine: str | None, identity: Identity) -> None:
@@ -117,9 +119,9 @@ def quarantine_root(folder: str, run_key: str) -> str:
 def quarantine_place(location: str, table_location: str, root: str) -> str:
     """The new place of an orphan: below the run's root, at its path below the table; at its whole path if it lies elsewhere. A
     metadata file gets another name: a folder that holds one is a table of a filesystem catalog, and a sign of one to other jobs."""
-    own = path_of(table_location).rstrip("/") + "/"
+    table_prefix = path_of(table_location).rstrip("/") + "/"
     ending = _NO_METADATA_FILE if _METADATA_FILE.search(location) else ""
-    return f"{root}/files/{path_of(location).removeprefix(own).lstrip('/')}{ending}"
+    return f"{root}/files/{path_of(location).removeprefix(table_prefix).lstrip('/')}{ending}"
 
 
 def partition_names(metadata: TableMetadata) -> frozenset[str]:
@@ -145,17 +147,17 @@ class OldMetadata:
         if not _METADATA_FILE.search(info.location):
             return None
         try:
-            found = read_metadata(self._io, info.location)
+            metadata = read_metadata(self._io, info.location)
         except (CorruptTableError, FileNotFoundError) as e:
             return Skipped(info.location, f"metadata file that cannot be read: {e}")
-        if uuid_key(found.table_uuid) in self._owned.dropped:
+        if uuid_key(metadata.table_uuid) in self._owned.dropped:
             passed = (version_of(info.location) or 0) < self._owned.version
             return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")
-        state, uuid = replace(self._owned.table, metadata=found, metadata_location=info.location), self._uuid
-        if not found.table_uuid or not uuid:
+        state, uuid = replace(self._owned.table, metadata=metadata, metadata_location=info.location), self._uuid
+        if not metadata.table_uuid or not uuid:
             self._waiting.append(state)
             return Waiting()
-        if not same_uuid(found.table_uuid, uuid):
+        if not same_uuid(metadata.table_uuid, uuid):
             raise self._foreign(state)
         if self._line.is_left_by(state):
             raise second_catalog(self._owned.table, info.location)
@@ -201,8 +203,8 @@ def find_orphans(
     UnsupportedError for metadata of another table.
     """
     identity = identity_under(io)
-    searched, own = folder_identity(identity, location), folder_identity(identity, owned.table.location)
-    around = own if is_within(searched, own) else searched
+    searched, table_folder = folder_identity(identity, location), folder_identity(identity, owned.table.location)
+    around = table_folder if is_within(searched, table_folder) else searched
     old, waiting = OldMetadata(owned, io), list[tuple[FileInfo, Meeting]]()
     for meeting in meetings(lines):
         listed = {identity(info.location) for info in meeting.listed}
@@ -215,15 +217,15 @@ def find_orphans(
         for info in meeting.listed:
             if identity(info.location) in recorded or _is_checksum_of_kept(info.location, recorded, identity):
                 continue
-            found = old.look(info)
-            if isinstance(found, Waiting):
+            verdict = old.look(info)
+            if isinstance(verdict, Waiting):
                 waiting.append((info, meeting))
-            elif (said := found or _unowned(info, meeting, owned, options, location, identity)) is not None:
-                yield said
+            elif (result := verdict or _unowned(info, meeting, owned, options, location, identity)) is not None:
+                yield result
     old.decide()
     for info, meeting in waiting:
-        if (said := _unowned(info, meeting, owned, options, location, identity)) is not None:
-            yield said
+        if (result := _unowned(info, meeting, owned, options, location, identity)) is not None:
+            yield result
 
 
 def _unowned(
@@ -248,13 +250,13 @@ def orphans_by_name(lines: Iterable[str]) -> Iterator[Orphan | Skipped]:
     of other formats give the name ``000000_0`` to a file of each partition, so the files of a name are not gathered."""
     for rows in by_path(lines):
         elsewhere: str | None = None
-        for found in rows:
-            if isinstance(found, str):
-                elsewhere = elsewhere or found
+        for row in rows:
+            if isinstance(row, str):
+                elsewhere = elsewhere or row
             elif elsewhere is not None:
-                yield Skipped(found.location, f"it has the name of {elsewhere}, and may be that file")
+                yield Skipped(row.location, f"it has the name of {elsewhere}, and may be that file")
             else:
-                yield Orphan(found)
+                yield Orphan(row)
 
 
 def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipped]:
@@ -302,8 +304,8 @@ def _is_checksum_of_kept(location: str, reachable: Collection[str], identity: Ca
 
 def _mismatch(location: str, prefixes: Collection[tuple[str, str]], options: RemoveOrphanFilesOptions) -> str | None:
     """Why a file stays whose path is recorded under another scheme or authority; None if it counts as an orphan."""
-    found = _prefix_of(location)
-    if any(_same_prefix(found, prefix, options) for prefix in prefixes):
+    prefix_of_file = _prefix_of(location)
+    if any(_same_prefix(prefix_of_file, prefix, options) for prefix in prefixes):
         return ""
     recorded = ", ".join("://".join(prefix) for prefix in sorted(prefixes))
     if options.prefix_mismatch_mode == "ignore":

@@ -114,15 +114,15 @@ def plan_rewrite_data_files(
             )
     snapshot = metadata.branch_head(branch)
     tasks: tuple[FileScanTask, ...] = ()
-    wanted: frozenset[str] | None = None
+    only_paths: frozenset[str] | None = None
     if snapshot is not None:
         ref = None if branch == MAIN_BRANCH else branch
         tasks = tuple(plan(table, Scan(ref=ref)).tasks)
         if where is not None and where != ALWAYS_TRUE:
             # Two plans, because a scan with a filter may leave out deletes of rows that the filter does not match.
-            wanted = frozenset(task.file_path for task in plan(table, Scan(ref=ref, where=where)).tasks)
+            only_paths = frozenset(task.file_path for task in plan(table, Scan(ref=ref, where=where)).tasks)
     groups, skipped = group_tasks(
-        tasks, options, metadata, order=order, output_spec_id=output_spec_id, wanted=wanted, merged_bytes=merged_bytes,
+        tasks, options, metadata, order=order, output_spec_id=output_spec_id, only_paths=only_paths, merged_bytes=merged_bytes,
         identity=identity_under(table.io),
     )  # fmt: skip
     return RewriteDataFilesPlan(
@@ -153,7 +153,7 @@ def group_tasks(
     *,
     order: RewriteOrder,
     output_spec_id: int,
-    wanted: frozenset[str] | None = None,
+    only_paths: frozenset[str] | None = None,
     merged_bytes: MergedBytes | None = None,
     identity: Identity = location_identity,
 ) -> tuple[tuple[FileGroup, ...], tuple[Skipped, ...]]:
@@ -164,7 +164,7 @@ def group_tasks(
     shares = deleted_shares(tasks)
     by_partition: dict[tuple[Any, ...], list[Entries]] = defaultdict(list)
     for entries in by_file(tasks, identity):
-        if wanted is not None and all(task.file_path not in wanted for task in entries):
+        if only_paths is not None and all(task.file_path not in only_paths for task in entries):
             planner.skip(entries, "no row can match WHERE")
             continue
         key = planner.key_of(entries[0])
@@ -172,7 +172,7 @@ def group_tasks(
             planner.skip(entries, f"it is live {len(entries)} times, in different partitions, which cannot be rewritten together")
         else:
             by_partition[key].append([replace(task, residual=ALWAYS_TRUE) for task in entries])
-    groups = [group for found in by_partition.values() for group in planner.groups(found, shares)]
+    groups = [group for tasks_of_partition in by_partition.values() for group in planner.groups(tasks_of_partition, shares)]
     chosen = planner.limited(in_job_order(groups, options.progress.rewrite_job_order))
     return numbered(chosen), tuple(planner.skipped)
 
@@ -221,7 +221,7 @@ class _Planner:
                 for task in entries:
                     causes[task.file_path] = cause
                 candidates.append(entries)
-        found = []
+        groups = []
         most_bytes, most_files = self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
         for run in pack(self._in_key_order(candidates), _size_of, most_bytes, most_files, count=len):
             tasks = [task for entries in run for task in entries]
@@ -229,8 +229,8 @@ class _Planner:
             if refusal := self._refusal(group, causes):
                 self.skip(tasks, refusal)
             else:
-                found.append(group)
-        return found
+                groups.append(group)
+        return groups
 
     def _in_key_order(self, files: Sequence[Entries]) -> Sequence[Entries]:
         """For a sort by the lowest key; files without known keys come last. Groups are sorted separately, so overlapping files
@@ -239,8 +239,8 @@ class _Planner:
         if order is None:
             return files
         ranges = [(key_range(entries[0], order, fields), entries) for entries in files]
-        known = sorted(((found, entries) for found, entries in ranges if found is not None), key=lambda f: (f[0].low, f[0].high))
-        return [entries for _, entries in known] + [entries for found, entries in ranges if found is None]
+        known = sorted(((range_, entries) for range_, entries in ranges if range_ is not None), key=lambda f: (f[0].low, f[0].high))
+        return [entries for _, entries in known] + [entries for range_, entries in ranges if range_ is None]
 
     def limited(self, groups: Sequence[FileGroup]) -> list[FileGroup]:
         """Groups within ``max-files-to-rewrite``, in order; the one that crosses the limit is cut."""
@@ -270,8 +270,8 @@ class _Planner:
     def _unclustered(self, tasks: Sequence[FileScanTask]) -> frozenset[str]:
         if self.order.sort_order is None:
             return frozenset()
-        found = clustering(tasks, self.order.sort_order, self.metadata.schema.fields_by_id)
-        return found.unclustered if found.depth > self.options.max_overlap_depth else frozenset()
+        result = clustering(tasks, self.order.sort_order, self.metadata.schema.fields_by_id)
+        return result.unclustered if result.depth > self.options.max_overlap_depth else frozenset()
 
     def _overlapping(self, tasks: Sequence[FileScanTask]) -> frozenset[str]:
         order = self.order.sort_order

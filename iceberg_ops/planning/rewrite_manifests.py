@@ -68,21 +68,23 @@ def plan_rewrite_manifests(table: Table, options: RewriteManifestsOptions, branc
     groups: list[ManifestGroup] = []
     kept: list[tuple[str, str]] = []
     for content in ManifestContent:
-        found = [m for m in manifests_of(table, snapshot) if m.content is content]
-        kept.extend((m.manifest_path, f"of partition spec {m.partition_spec_id}") for m in found if m.partition_spec_id != spec_id)
-        found = [m for m in found if m.partition_spec_id == spec_id]
+        candidates = [m for m in manifests_of(table, snapshot) if m.content is content]
+        kept.extend(
+            (m.manifest_path, f"of partition spec {m.partition_spec_id}") for m in candidates if m.partition_spec_id != spec_id
+        )
+        candidates = [m for m in candidates if m.partition_spec_id == spec_id]
         if untyped_places(spec, metadata.all_fields_by_id):
-            kept.extend((m.manifest_path, "the type of its partition values is no longer known") for m in found)
+            kept.extend((m.manifest_path, "the type of its partition values is no longer known") for m in candidates)
             continue
-        former = of_former_columns(table, found)
+        former = of_former_columns(table, candidates)
         why = "another engine has replaced the table since, and columns had other types before"
-        kept.extend((m.manifest_path, why) for m in found if m.manifest_path in former)
-        found = [m for m in found if m.manifest_path not in former]
-        reason = reason_to_rewrite(found, options.target_size_bytes, cluster_by, types)
+        kept.extend((m.manifest_path, why) for m in candidates if m.manifest_path in former)
+        candidates = [m for m in candidates if m.manifest_path not in former]
+        reason = reason_to_rewrite(candidates, options.target_size_bytes, cluster_by, types)
         if reason:
-            groups.append(ManifestGroup(content, tuple(found), reason))
+            groups.append(ManifestGroup(content, tuple(candidates), reason))
         else:
-            kept.extend((m.manifest_path, "its size is right and it does not overlap others") for m in found)
+            kept.extend((m.manifest_path, "its size is right and it does not overlap others") for m in candidates)
     return RewriteManifestsPlan(snapshot=snapshot, spec_id=spec_id, cluster_by=cluster_by, groups=tuple(groups), kept=tuple(kept))
 
 
@@ -122,7 +124,7 @@ def _live_files(manifest: ManifestFile) -> int | None:
 
 def _overlapping(manifests: Sequence[ManifestFile], position: int, type_: IcebergType) -> int:
     """How many manifests overlap another one inside their range of one partition field."""
-    ranges = sorted(found for m in manifests if (found := _range(m, position, type_)) is not None)
+    ranges = sorted(range_ for m in manifests if (range_ := _range(m, position, type_)) is not None)
     hit: set[int] = set()
     highest: tuple[Any, int] | None = None
     for i, (low, high) in enumerate(ranges):

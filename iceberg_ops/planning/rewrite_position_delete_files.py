@@ -78,9 +78,9 @@ def plan_rewrite_position_delete_files(
         return RewritePositionDeletesPlan(snapshot=None, groups=(), skipped=(), plan_id=_plan_id(table, None, ()))
     ref = None if branch == MAIN_BRANCH else branch
     tasks = plan(table, Scan(ref=ref)).tasks
-    wanted = tasks if where is None or where == ALWAYS_TRUE else plan(table, Scan(ref=ref, where=where)).tasks
+    matching_tasks = tasks if where is None or where == ALWAYS_TRUE else plan(table, Scan(ref=ref, where=where)).tasks
     uneven = unevenly_applied(tasks, identity_under(table.io))
-    asked = {delete_key(d) for task in wanted for d in task.deletes}
+    asked = {delete_key(d) for task in matching_tasks for d in task.deletes}
     skipped: list[Skipped] = []
     partitions: dict[tuple[Any, ...], list[DeleteFile]] = defaultdict(list)
     for delete in live_deletes(table, snapshot):
@@ -97,8 +97,8 @@ def plan_rewrite_position_delete_files(
         for delete in task.deletes:
             by_delete[delete_key(delete)].append(task)
     groups = []
-    for found in partitions.values():
-        groups.extend(_groups_of(table, found, by_delete, options.sizes, skipped))
+    for partition_tasks in partitions.values():
+        groups.extend(_groups_of(table, partition_tasks, by_delete, options.sizes, skipped))
     numbered = tuple(replace(group, group_id=f"g{i:04d}") for i, group in enumerate(groups, 1))
     return RewritePositionDeletesPlan(
         snapshot=snapshot, groups=numbered, skipped=tuple(skipped), plan_id=_plan_id(table, snapshot, numbered)

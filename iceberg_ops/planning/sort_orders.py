@@ -66,13 +66,13 @@ def parse_sort_order(text: str, metadata: TableMetadata) -> SortOrder:
     """A sort order from SQL text over the table's current schema. Raises OptionError."""
     fields = []
     for part in _split(text):
-        found = _TERM.fullmatch(part)
-        if found is None:
+        match = _TERM.fullmatch(part)
+        if match is None:
             raise OptionError(f"sort-order: {part.strip()!r} must be column or transform [ASC|DESC] [NULLS FIRST|LAST]")
-        transform, name = _transform(found["term"])
-        direction = SortDirection((found["direction"] or "asc").lower())
+        transform, name = _transform(match["term"])
+        direction = SortDirection((match["direction"] or "asc").lower())
         default = "first" if direction is SortDirection.ASC else "last"
-        nulls = NullOrder(f"nulls-{(found['nulls'] or default).lower()}")
+        nulls = NullOrder(f"nulls-{(match['nulls'] or default).lower()}")
         fields.append(SortField((_column(name, metadata, transform),), transform, direction, nulls))
     return SortOrder(1, tuple(fields))
 
@@ -108,26 +108,26 @@ def _transform(term: str) -> tuple[Transform, str]:
 
 def _column(name: str, metadata: TableMetadata, transform: Transform = IDENTITY) -> int:
     """The id of a column that rows can be ordered by, or by its transform. Raises OptionError."""
-    found = metadata.schema.find(name, case_sensitive=False)
-    if found is None or not isinstance(found.type, PrimitiveType):
+    field = metadata.schema.find(name, case_sensitive=False)
+    if field is None or not isinstance(field.type, PrimitiveType):
         columns = ", ".join(f.name for f in metadata.schema.fields)
         raise OptionError(f"sort-order: {name!r} is not a column of a primitive type: the columns are {columns}")
     try:
-        check_source(metadata.schema, found.field_id, transform, "sort-order")
+        check_source(metadata.schema, field.field_id, transform, "sort-order")
     except SchemaError as e:
         raise OptionError(str(e)) from None
-    return found.field_id
+    return field.field_id
 
 
 def _split(text: str) -> list[str]:
     """Split at commas outside parentheses and back quotes."""
-    found, begun, depth = [], 0, 0
+    parts, begun, depth = [], 0, 0
     for mark in _MARK.finditer(text):
         depth += (mark[0] == "(") - (mark[0] == ")")
         if mark[0] == "," and not depth:
-            found.append(text[begun : mark.start()])
+            parts.append(text[begun : mark.start()])
             begun = mark.end()
-    return [*found, text[begun:]]
+    return [*parts, text[begun:]]
 
 
 def _plain(name: str) -> str:

@@ -47,14 +47,14 @@ def kept_rows(columns: EntryColumns, judge: SpecFilter) -> list[int] | None:
     if judge.is_trivial:
         return None if kept.all() else np.flatnonzero(kept).tolist()
     is_data = columns.manifest.content is ManifestContent.DATA
-    found = None
+    verdict = None
     if is_data:
-        found = verdicts(columns, judge.bound)
-        kept = kept & (columns.record_count != 0) & (found != NO)
+        verdict = verdicts(columns, judge.bound)
+        kept = kept & (columns.record_count != 0) & (verdict != NO)
     if kept.any():
         kept = kept & keeps_partitions(columns, judge, kept, with_residual=is_data)
-    if found is not None:
-        undecided = np.flatnonzero(kept & (found == UNDECIDED)).tolist()
+    if verdict is not None:
+        undecided = np.flatnonzero(kept & (verdict == UNDECIDED)).tolist()
         kept[undecided] = [judge.keeps_metrics(f) for f in columns.data_files(undecided)]
     return None if kept.all() else np.flatnonzero(kept).tolist()
 

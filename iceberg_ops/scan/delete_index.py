@@ -34,11 +34,11 @@ def path_bounds(delete: DataFile) -> tuple[str | None, str | None]:
 
 
 def _text(bounds: Mapping[int, bytes] | None) -> str | None:
-    found = None if bounds is None else bounds.get(DELETE_FILE_PATH_ID)
-    if found is None:
+    bound = None if bounds is None else bounds.get(DELETE_FILE_PATH_ID)
+    if bound is None:
         return None
     try:
-        return found.decode()
+        return bound.decode()
     except UnicodeDecodeError:
         return None
 
@@ -120,23 +120,23 @@ class DeleteIndex:
         later = [*self._global.since(sequence_number + 1)]
         if key in self._equality:
             later += self._equality[key].since(sequence_number + 1)
-        found = [d for d in later if may_hold_deleted_rows(file, d.data_file, self._fields_by_id)]
+        deletes = [d for d in later if may_hold_deleted_rows(file, d.data_file, self._fields_by_id)]
         if self._vectors or self._by_path or key in self._positions:
-            found += self._position_deletes(file, sequence_number, key)
-        return tuple(found)
+            deletes += self._position_deletes(file, sequence_number, key)
+        return tuple(deletes)
 
     def _position_deletes(self, file: DataFile, sequence_number: int, key: PartitionKey) -> list[DeleteFile]:
         path = self._identity(file.file_path)
         vector = self._vectors.get(path)
         if vector is not None and vector.sequence_number >= sequence_number and _key_of(vector) == key:
             return [vector]
-        found: list[DeleteFile] = []
+        deletes: list[DeleteFile] = []
         if path in self._by_path:
-            found += self._by_path[path].since(sequence_number)
-        found = [d for d in found if _key_of(d) == key]
+            deletes += self._by_path[path].since(sequence_number)
+        deletes = [d for d in deletes if _key_of(d) == key]
         if key in self._positions:
-            found += [d for d in self._positions[key].since(sequence_number) if self._may_name(d.data_file, file.file_path)]
-        return found
+            deletes += [d for d in self._positions[key].since(sequence_number) if self._may_name(d.data_file, file.file_path)]
+        return deletes
 
     def _may_name(self, delete: DataFile, path: str) -> bool:
         """Whether a position delete's path bounds admit ``path``.

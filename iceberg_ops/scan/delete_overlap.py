@@ -63,11 +63,11 @@ def _range(file: DataFile, field_id: int, type_: PrimitiveType) -> tuple[Any, An
 
 
 def _bound(bounds: Mapping[int, bytes] | None, field_id: int, type_: PrimitiveType) -> Any:
-    found = None if bounds is None else bounds.get(field_id)
-    if found is None:
+    bound = None if bounds is None else bounds.get(field_id)
+    if bound is None:
         return None
     try:
-        value = from_bytes(type_, found)
+        value = from_bytes(type_, bound)
     except CorruptTableError:
         return None
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -55,5 +55,9 @@ class FormerTypes:
 
     def _other_column(self, written: Schema) -> str | None:
         metadata = self._table.metadata
-        found = next((i for i in self._compared if not metadata.reads_columns_of(written, {i})), None)
-        return None if found is None else f"column {written.names_by_id[found]} was of type {written.fields_by_id[found].type}"
+        field_id = next((i for i in self._compared if not metadata.reads_columns_of(written, {i})), None)
+        return (
+            None
+            if field_id is None
+            else f"column {written.names_by_id[field_id]} was of type {written.fields_by_id[field_id].type}"
+        )

@@ -59,16 +59,16 @@ def snapshots_between(table: Table, from_snapshot_id: int | None, to_snapshot_id
     """
     metadata = table.metadata
     to = metadata.current_snapshot_id if to_snapshot_id is None else metadata.snapshot(to_snapshot_id).snapshot_id
-    found: list[Snapshot] = []
+    newest_first: list[Snapshot] = []
     for snapshot in metadata.ancestors(to):
         if snapshot.snapshot_id == from_snapshot_id:
-            return found[::-1]
-        found.append(snapshot)
+            return newest_first[::-1]
+        newest_first.append(snapshot)
     # A start that has itself expired is valid as long as everything after it exists. (The first snapshot of all has no parent.)
-    if (found[-1].parent_snapshot_id if found else None) == from_snapshot_id:
-        return found[::-1]
+    if (newest_first[-1].parent_snapshot_id if newest_first else None) == from_snapshot_id:
+        return newest_first[::-1]
     if from_snapshot_id is None:
-        oldest = found[-1]
+        oldest = newest_first[-1]
         raise NoSuchSnapshotError(
             f"snapshot {oldest.parent_snapshot_id} of table {metadata.location} has been expired: what snapshot "
             f"{oldest.snapshot_id} and those before it changed is not known; only changes after it are"

@@ -29,10 +29,10 @@ def delete_key(delete: DeleteFile) -> DeleteKey:
 
 def by_file(tasks: Iterable[FileScanTask], identity: Identity) -> list[list[FileScanTask]]:
     """The tasks of each file, in the order of the files' first tasks."""
-    found: dict[str, list[FileScanTask]] = {}
+    by_path: dict[str, list[FileScanTask]] = {}
     for task in tasks:
-        found.setdefault(identity(task.file_path), []).append(task)
-    return list(found.values())
+        by_path.setdefault(identity(task.file_path), []).append(task)
+    return list(by_path.values())
 
 
 def live_several_times(tasks: Iterable[FileScanTask], identity: Identity) -> list[list[FileScanTask]]:

@@ -165,8 +165,8 @@ def matching_entries(
 ) -> Iterator[ManifestEntry]:
     """Live entries of one content that may hold (or delete) matching rows, in manifest order. Deletes are selected only by
     partition."""
-    for found in _of_each(table, manifests, content, filters, manifest_entries):
-        yield from found
+    for entries in _of_each(table, manifests, content, filters, manifest_entries):
+        yield from entries
 
 
 def _of_each(
@@ -202,9 +202,9 @@ def manifest_entries(table: Table, manifest: ManifestFile, judge: SpecFilter) ->
 
 def delete_index(table: Table, manifests: Iterable[ManifestFile], filters: SpecFilters) -> DeleteIndex:
     """The live deletes of these manifests that may apply to data files the filters keep."""
-    found = matching_entries(table, manifests, ManifestContent.DELETES, filters)
+    entries = matching_entries(table, manifests, ManifestContent.DELETES, filters)
     return DeleteIndex(
-        (DeleteFile(e.data_file, e.sequence_number or 0) for e in found),
+        (DeleteFile(e.data_file, e.sequence_number or 0) for e in entries),
         specs_by_id=table.metadata.specs_by_id,
         fields_by_id=table.metadata.all_fields_by_id,
         identity=identity_under(table.io),

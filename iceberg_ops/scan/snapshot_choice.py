@@ -37,18 +37,18 @@ def choose_snapshot(
 
 
 def _at_ref(metadata: TableMetadata, name: str) -> tuple[Snapshot | None, Schema]:
-    found = metadata.ref(name)
-    if found is None:
+    ref = metadata.ref(name)
+    if ref is None:
         if name == MAIN_BRANCH:
             return None, metadata.schema
         known = ", ".join(sorted(metadata.refs)) or "none"
         raise NoSuchSnapshotError(f"table {metadata.location} has no branch or tag {name!r}: it has {known}")
-    snapshot = metadata.snapshots_by_id.get(found.snapshot_id)
+    snapshot = metadata.snapshots_by_id.get(ref.snapshot_id)
     if snapshot is None:
         raise CorruptTableError(
-            f"table {metadata.location}: {found.type} {name!r} names snapshot {found.snapshot_id}, which is not in the metadata"
+            f"table {metadata.location}: {ref.type} {name!r} names snapshot {ref.snapshot_id}, which is not in the metadata"
         )
-    return snapshot, metadata.schema if found.is_branch else metadata.schema_of(snapshot)
+    return snapshot, metadata.schema if ref.is_branch else metadata.schema_of(snapshot)
 
 
 def snapshot_as_of(metadata: TableMetadata, as_of_ms: int) -> Snapshot:

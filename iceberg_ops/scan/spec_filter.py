@@ -81,10 +81,10 @@ class SpecFilter:
         if self.is_trivial:
             return ALWAYS_TRUE
         key = partition_key(self.spec.spec_id, partition) if self._has_floats else partition
-        found = self._residuals.get(key)
-        if found is None:
-            found = self._residuals[key] = residual(self.bound, self._telling, partition)
-        return found
+        known = self._residuals.get(key)
+        if known is None:
+            known = self._residuals[key] = residual(self.bound, self._telling, partition)
+        return known
 
     def residuals(self, partitions: Sequence[tuple[Any, ...]]) -> Iterable[Expression]:
         """The residual of each of these partitions."""
@@ -116,17 +116,17 @@ class SpecFilters:
 
     def of(self, spec_id: int) -> SpecFilter:
         """The filter of that spec. Raises CorruptTableError for a spec id that the metadata does not have."""
-        found = self._filters.get(spec_id)
-        if found is None:
+        known = self._filters.get(spec_id)
+        if known is None:
             spec = self._metadata.specs_by_id.get(spec_id)
             if spec is None:
                 raise CorruptTableError(
                     f"table {self._metadata.location}: a manifest has partition spec {spec_id}, which is not in the metadata"
                 )
-            found = self._filters[spec_id] = SpecFilter(
+            known = self._filters[spec_id] = SpecFilter(
                 self.bound, spec, self._metadata.all_fields_by_id, moved_dates(self._metadata, spec)
             )
-        return found
+        return known
 
 
 def moved_dates(metadata: TableMetadata, spec: PartitionSpec) -> list[PartitionField]:

@@ -102,18 +102,18 @@ def task_to_dict(task: FileScanTask) -> dict[str, Any]:
     return out
 
 
-def task_from_dict(found: Mapping[str, Any]) -> FileScanTask:
+def task_from_dict(document: Mapping[str, Any]) -> FileScanTask:
     """The inverse of ``task_to_dict``. Raises DataError for an invalid task."""
     try:
-        residual = found.get("residual")
+        residual = document.get("residual")
         return FileScanTask(
-            data_file_from_dict(found["data-file"]),
-            found["sequence-number"],
-            found.get("file-sequence-number"),
-            tuple(DeleteFile(data_file_from_dict(d["file"]), d["sequence-number"]) for d in found.get("deletes", ())),
+            data_file_from_dict(document["data-file"]),
+            document["sequence-number"],
+            document.get("file-sequence-number"),
+            tuple(DeleteFile(data_file_from_dict(d["file"]), d["sequence-number"]) for d in document.get("deletes", ())),
             ALWAYS_TRUE if residual is None else expression_from_json(residual),
-            found.get("start", 0),
-            found.get("length"),
+            document.get("start", 0),
+            document.get("length"),
         )
     except (KeyError, TypeError, AttributeError) as e:
         raise DataError(f"not a scan task: {type(e).__name__} {e}") from None
@@ -127,7 +127,7 @@ def task_to_json(task: FileScanTask) -> bytes:
 def task_from_json(data: bytes | str) -> FileScanTask:
     """The inverse of ``task_to_json``. Raises DataError."""
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except ValueError as e:
         raise DataError(f"not a scan task: {e}") from None
-    return task_from_dict(found)
+    return task_from_dict(document)

@@ -43,8 +43,8 @@ def why_no_value(type_: IcebergType, value: Any) -> str | None:
     return None if holds(value) else rule
 
 
-def _first(found: Any) -> str | None:
-    return next((why for why in found if why is not None), None)
+def _first(reasons: Any) -> str | None:
+    return next((why for why in reasons if why is not None), None)
 
 
 def _why_no_part(f: NestedField, value: Any) -> str | None:

@@ -206,10 +206,10 @@ def _upgrade_format_version(b: _Builder, update: u.UpgradeFormatVersion) -> None
         b.set(format_version=version, next_row_id=(b.state.next_row_id or 0) if version >= 3 else None)
 
 
-def _reused_id(found: Iterable[tuple[int, T]], same: Callable[[T], bool], first: int) -> tuple[int, bool]:
+def _reused_id(numbered: Iterable[tuple[int, T]], same: Callable[[T], bool], first: int) -> tuple[int, bool]:
     """The id of an equal existing value, else the next free id; and whether the value exists."""
     next_id = first
-    for value_id, value in found:
+    for value_id, value in numbered:
         if same(value):
             return value_id, True
         next_id = max(next_id, value_id + 1)
@@ -295,8 +295,8 @@ def _add_sort_order(b: _Builder, update: u.AddSortOrder) -> None:
     if order.is_unsorted:
         order_id, known = 0, 0 in state.sort_orders_by_id
     else:
-        found = ((o.order_id, o) for o in state.sort_orders)
-        order_id, known = _reused_id(found, lambda o: o.fields == order.fields, 1)
+        numbered = ((o.order_id, o) for o in state.sort_orders)
+        order_id, known = _reused_id(numbered, lambda o: o.fields == order.fields, 1)
     b.last_order_id = order_id
     if not known:
         validity.check_sort_order(order, b.schema)
@@ -395,15 +395,15 @@ def _set_location(b: _Builder, update: u.SetLocation) -> None:
 
 
 def _set_properties(b: _Builder, update: u.SetProperties) -> None:
-    wanted = dict(update.updates)
-    if (version := wanted.pop(FORMAT_VERSION.name, None)) is not None:
+    updates = dict(update.updates)
+    if (version := updates.pop(FORMAT_VERSION.name, None)) is not None:
         _upgrade_format_version(b, u.UpgradeFormatVersion(FORMAT_VERSION.of({FORMAT_VERSION.name: version})))
-    if reserved := sorted(RESERVED & wanted.keys()):
+    if reserved := sorted(RESERVED & updates.keys()):
         raise OptionError(f"table properties must not contain reserved properties, but got {', '.join(reserved)}")
-    for key, value in wanted.items():
+    for key, value in updates.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise OptionError(f"table property {key!r}: {value!r}: both must be text")
-    properties = {**b.state.properties, **wanted}
+    properties = {**b.state.properties, **updates}
     if properties != b.state.properties:
         b.set(properties=properties)
 

@@ -50,19 +50,21 @@ class NameMapping:
 
     def find(self, path: Sequence[str]) -> MappedField | None:
         """The field reached by these names, one per level (``element``, ``key`` and ``value`` included)."""
-        found: NameMapping | MappedField | None = self
+        level: NameMapping | MappedField | None = self
         for name in path:
-            found = found.child(name) if found is not None else None
-        return found if isinstance(found, MappedField) else None
+            level = level.child(name) if level is not None else None
+        return level if isinstance(level, MappedField) else None
 
 
 def _by_name(fields: tuple[MappedField, ...]) -> Mapping[str, MappedField]:
-    found: dict[str, MappedField] = {}
+    by_name: dict[str, MappedField] = {}
     for f in fields:
         for name in f.names:
-            if found.setdefault(name, f) is not f:
-                raise SchemaError(f"name mapping: {name!r} stands for fields {found[name].field_id} and {f.field_id} at one level")
-    return found
+            if by_name.setdefault(name, f) is not f:
+                raise SchemaError(
+                    f"name mapping: {name!r} stands for fields {by_name[name].field_id} and {f.field_id} at one level"
+                )
+    return by_name
 
 
 def check_name_mapping(mapping: NameMapping | MappedField) -> None:
@@ -102,11 +104,11 @@ def with_names(mapping: NameMapping, names: Mapping[int, Iterable[str]]) -> Name
 
 
 def _with_names(mapped: tuple[MappedField, ...], names: Mapping[int, Iterable[str]]) -> tuple[MappedField, ...]:
-    found = []
+    fields = []
     for m in mapped:
         more = sorted(set(names.get(m.field_id, ())) - set(m.names)) if m.field_id is not None else []
-        found.append(replace(m, names=(*m.names, *more), fields=_with_names(m.fields, names)))
-    return tuple(found)
+        fields.append(replace(m, names=(*m.names, *more), fields=_with_names(m.fields, names)))
+    return tuple(fields)
 
 
 def _updated(mapped: tuple[MappedField, ...], type_: IcebergType) -> tuple[MappedField, ...]:
@@ -116,14 +118,14 @@ def _updated(mapped: tuple[MappedField, ...], type_: IcebergType) -> tuple[Mappe
     for m in mapped:
         for name in m.names:
             owners.setdefault(name.lower(), set()).add(m.field_id)
-    found = []
+    fields = []
     for m in mapped:
         column = present.get(m.field_id) if m.field_id is not None else None
         if column is None:
-            found.append(m)
+            fields.append(m)
             continue
         free = column.name not in m.names and owners.get(column.name.lower(), {m.field_id}) == {m.field_id}
         names = (*m.names, column.name) if free else m.names
-        found.append(replace(m, names=names, fields=_updated(m.fields, column.type)))
+        fields.append(replace(m, names=names, fields=_updated(m.fields, column.type)))
     added = (f for f in present.values() if f.field_id not in listed and f.name.lower() not in owners)
-    return (*found, *(MappedField((f.name,), f.field_id, _fields_of(f.type)) for f in added))
+    return (*fields, *(MappedField((f.name,), f.field_id, _fields_of(f.type)) for f in added))

@@ -27,7 +27,7 @@ def matched(names: Iterable[str], fields: Sequence[NestedField], what: str) -> d
 
     Raises SchemaError for two names of one field.
     """
-    found: dict[str, NestedField] = {}
+    fields_by_name: dict[str, NestedField] = {}
     owners: dict[int, str] = {}
     for name in names:
         f = named(name, fields)
@@ -36,22 +36,22 @@ def matched(names: Iterable[str], fields: Sequence[NestedField], what: str) -> d
         if f.field_id in owners:
             raise SchemaError(f"{what}: columns {owners[f.field_id]!r} and {name!r} are both {f.name!r} of the table")
         owners[f.field_id] = name
-        found[name] = f
-    return found
+        fields_by_name[name] = f
+    return fields_by_name
 
 
 def twins(type_: IcebergType) -> set[tuple[str, str]]:
     """Pairs of names in one struct, at any depth, that differ only in case."""
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     if isinstance(type_, StructType):
         seen: dict[str, str] = {}
         for f in type_.fields:
             first = seen.setdefault(f.name.lower(), f.name)
             if first != f.name:
-                found.add((first, f.name))
+                pairs.add((first, f.name))
     for child in child_fields(type_):
-        found |= twins(child.type)
-    return found
+        pairs |= twins(child.type)
+    return pairs
 
 
 def check_no_twins(type_: IcebergType, known: IcebergType | None = None) -> None:

@@ -33,8 +33,8 @@ def _levels(type_: IcebergType) -> int:
     """Levels of the type; computed without recursion, because a type may be deeper than Python's stack."""
     most, todo = 0, [(type_, 1)]
     while todo:
-        found, level = todo.pop()
+        nested_type, level = todo.pop()
         most = max(most, level)
-        step = 1 if isinstance(found, StructType) else 2
-        todo += [(child.type, level + step) for child in child_fields(found)]
+        step = 1 if isinstance(nested_type, StructType) else 2
+        todo += [(child.type, level + step) for child in child_fields(nested_type)]
     return most

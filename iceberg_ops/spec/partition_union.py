@@ -30,11 +30,11 @@ class PartitionUnion:
 
     def values(self, spec_id: int, partition: Sequence[Any]) -> tuple[Any, ...]:
         """A partition tuple of that spec as a value of the struct. Raises UnsupportedError for a value without a type."""
-        found = tuple(None if place is None else partition[place] for place in self.places[spec_id])
-        for f, value in zip(self.type.fields, found, strict=True):
+        values = tuple(None if place is None else partition[place] for place in self.places[spec_id])
+        for f, value in zip(self.type.fields, values, strict=True):
             if f.type == UNKNOWN and value is not None:
                 raise lost_type("showing partition values", f.name, spec_id)
-        return found
+        return values
 
 
 @dataclass(slots=True)
@@ -45,15 +45,15 @@ class _Merged:
     field_id: int
 
     def is_same(self, f: PartitionField) -> bool:
-        known = [own for _, _, own in self.fields if not own.transform.is_void] or [self.fields[0][2]]
+        known = [field for _, _, field in self.fields if not field.transform.is_void] or [self.fields[0][2]]
         transforms = {known[0].transform, f.transform}
         return known[0].source_ids == f.source_ids and (len(transforms) == 1 or any(t.is_void for t in transforms))
 
     def type(self, fields_by_id: Mapping[int, NestedField]) -> IcebergType:
         """The type of the field itself, not of the void that is left of it."""
         live = [f for _, _, f in self.fields if not f.transform.is_void]
-        found = [partition_field_type(f, fields_by_id) for f in (*reversed(live), *(f for _, _, f in self.fields))]
-        return next((type_ for type_ in found if type_ != UNKNOWN), UNKNOWN)
+        types = [partition_field_type(f, fields_by_id) for f in (*reversed(live), *(f for _, _, f in self.fields))]
+        return next((type_ for type_ in types if type_ != UNKNOWN), UNKNOWN)
 
 
 def partition_union(specs: Iterable[PartitionSpec], fields_by_id: Mapping[int, NestedField]) -> PartitionUnion:
@@ -65,14 +65,14 @@ def partition_union(specs: Iterable[PartitionSpec], fields_by_id: Mapping[int, N
     for spec in ordered:
         for place, f in enumerate(spec.fields):
             rivals = [m for m in merged if m.fields[0][2].field_id == f.field_id]
-            own = next((m for m in rivals if m.is_same(f)), None)
-            if own is None:
+            match = next((m for m in rivals if m.is_same(f)), None)
+            if match is None:
                 if rivals:
                     free += 1
                     conflicts.append((rivals[0].fields[0][2], f))
-                own = _Merged([], free if rivals else f.field_id)
-                merged.append(own)
-            own.fields.append((spec.spec_id, place, f))
+                match = _Merged([], free if rivals else f.field_id)
+                merged.append(match)
+            match.fields.append((spec.spec_id, place, f))
     merged.sort(key=lambda m: m.field_id)
     names = _names(merged)
     struct = StructType(tuple(NestedField(m.field_id, n, m.type(fields_by_id)) for m, n in zip(merged, names, strict=True)))
@@ -80,18 +80,18 @@ def partition_union(specs: Iterable[PartitionSpec], fields_by_id: Mapping[int, N
 
 
 def _places(spec_id: int, merged: Sequence[_Merged]) -> tuple[int | None, ...]:
-    return tuple(next((place for own, place, _ in m.fields if own == spec_id), None) for m in merged)
+    return tuple(next((place for field_spec_id, place, _ in m.fields if field_spec_id == spec_id), None) for m in merged)
 
 
 def _names(merged: Sequence[_Merged]) -> list[str]:
     """Each field's newest name; if several have one name (ignoring case), the one of the newest spec keeps it."""
     newest = sorted(range(len(merged)), key=lambda i: (-merged[i].fields[-1][0], -merged[i].field_id))
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     taken: set[str] = set()
     for i in newest:
         name = merged[i].fields[-1][2].name
         while name.lower() in taken:
             name = f"{name}_{merged[i].field_id}"
         taken.add(name.lower())
-        found[i] = name
-    return [found[i] for i in range(len(merged))]
+        names[i] = name
+    return [names[i] for i in range(len(merged))]

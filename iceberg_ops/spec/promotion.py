@@ -64,14 +64,14 @@ def fields_ever(schemas: Iterable[Schema], now: Schema, format_version: int) -> 
     """Every field of the schemas, by id: from ``now``, else from the newest schema, with the widest type it has had. A former
     schema may be current again, so the newest schema need not have the widest type."""
     ordered = sorted(schemas, key=lambda s: s.schema_id)
-    found: dict[int, NestedField] = {}
+    fields: dict[int, NestedField] = {}
     for schema in ordered:
-        found.update(schema.fields_by_id)
-    for i, f in found.items():
+        fields.update(schema.fields_by_id)
+    for i, f in fields.items():
         if i not in now.fields_by_id:
             type_ = widest(f.type, (s.fields_by_id[i].type for s in ordered if i in s.fields_by_id), format_version)
-            found[i] = in_type(f, type_)
-    return {**found, **now.fields_by_id}
+            fields[i] = in_type(f, type_)
+    return {**fields, **now.fields_by_id}
 
 
 def in_type(f: NestedField, type_: IcebergType) -> NestedField:
@@ -113,7 +113,7 @@ def moved_by_promotion(
     A promoted date, from v3 on: if a schema shows it, or if the first schemas of the column were removed. Earlier versions
     promote no dates: there, a timestamp column that was a date column belongs to a table that another engine has replaced since. A
     promoted int: always, because the live files show whether one was promoted (``commit.promoted_keys``)."""
-    found = []
+    moved = []
     for spec in specs:
         for f in spec.fields:
             new = now.fields_by_id.get(f.source_id)
@@ -125,8 +125,8 @@ def moved_by_promotion(
             is_known = any(s.fields_by_id[f.source_id].type == old for s in schemas if f.source_id in s.fields_by_id)
             is_possible = old == INT or not first_schemas(schemas, f.source_id).is_whole
             if is_known or is_possible:
-                found.append(MovedField(spec.spec_id, f, old, is_known))
-    return found
+                moved.append(MovedField(spec.spec_id, f, old, is_known))
+    return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +154,12 @@ def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
     return value
 
 
-def value_in_type(value: Any, type_: IcebergType, wanted: IcebergType) -> Any:
+def value_in_type(value: Any, type_: IcebergType, target: IcebergType) -> Any:
     """A canonical value of a column's type as one of another type that the column has had: values in older snapshots have the
     type from before a promotion."""
-    if isinstance(value, int) and (wanted, type_) in _SINCE_V3:
+    if isinstance(value, int) and (target, type_) in _SINCE_V3:
         return value // _ticks_per_day(type_)
-    return promoted_value(type_, wanted, value)
+    return promoted_value(type_, target, value)
 
 
 def _ticks_per_day(type_: IcebergType) -> int:

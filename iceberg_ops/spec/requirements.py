@@ -67,8 +67,8 @@ class AssertRefSnapshotId(TableRequirement):
     snapshot_id: int | None
 
     def check(self, current: TableMetadata | None) -> None:
-        found = _exists(current).ref(self.ref)
-        _expect(f"ref {self.ref}", self.snapshot_id, None if found is None else found.snapshot_id)
+        ref = _exists(current).ref(self.ref)
+        _expect(f"ref {self.ref}", self.snapshot_id, None if ref is None else ref.snapshot_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +156,10 @@ class AssertRetention(TableRequirement):
     seen: TableMetadata
 
     def check(self, current: TableMetadata | None) -> None:
-        found = _exists(current)
-        if found is self.seen:
+        metadata = _exists(current)
+        if metadata is self.seen:
             return
-        seen, now = _retention(self.seen), _retention(found)
+        seen, now = _retention(self.seen), _retention(metadata)
         if changed := [what for what in seen if seen[what] != now[what]]:
             raise CommitFailedError(f"requirement failed: {', '.join(changed)} changed since the expiry was planned")
 
@@ -212,12 +212,12 @@ class AssertNoRun(TableRequirement):
     ledger_files: frozenset[str] = frozenset()
 
     def check(self, current: TableMetadata | None) -> None:
-        found = _exists(current)
-        if name := next((name for name in self.run.ledger_names if name in found.properties), None):
+        metadata = _exists(current)
+        if name := next((name for name in self.run.ledger_names if name in metadata.properties), None):
             raise CommitFailedError(f"requirement failed: the table property {name} says that this run was committed")
-        for snapshot in found.snapshots:
+        for snapshot in metadata.snapshots:
             if self.run.made(snapshot):
                 raise CommitFailedError(f"requirement failed: snapshot {snapshot.snapshot_id} was committed by the same run")
-        for name, location in found.properties.items():
+        for name, location in metadata.properties.items():
             if name.startswith(LEDGER_FILE_PREFIX) and location not in self.ledger_files:
                 raise CommitFailedError(f"requirement failed: ledger file {location}, which remembers run keys, is new")

@@ -37,45 +37,45 @@ class Schema:
     @cached_property
     def fields_by_id(self) -> Mapping[int, NestedField]:
         """Every field at every depth, by id, in depth-first order."""
-        found: dict[int, NestedField] = {}
+        fields: dict[int, NestedField] = {}
         for f in _walk(self.struct):
-            if f.field_id in found:
+            if f.field_id in fields:
                 raise SchemaError(
-                    f"schema {self.schema_id}: field id {f.field_id} is used by {found[f.field_id].name!r} and {f.name!r}"
+                    f"schema {self.schema_id}: field id {f.field_id} is used by {fields[f.field_id].name!r} and {f.name!r}"
                 )
-            found[f.field_id] = f
-        return found
+            fields[f.field_id] = f
+        return fields
 
     @cached_property
     def parents(self) -> Mapping[int, int | None]:
         """For each field id the id of its parent field; None at the top level."""
-        found: dict[int, int | None] = {}
+        parents: dict[int, int | None] = {}
 
         def visit(type_: IcebergType, parent: int | None) -> None:
             for f in child_fields(type_):
-                found[f.field_id] = parent
+                parents[f.field_id] = parent
                 visit(f.type, f.field_id)
 
         visit(self.struct, None)
-        return found
+        return parents
 
     @cached_property
     def names_by_id(self) -> Mapping[int, str]:
         """Full dotted name of each field id (``a.element.b``)."""
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
 
         def visit(type_: IcebergType, prefix: str) -> None:
             for f in child_fields(type_):
-                found[f.field_id] = prefix + f.name
+                names[f.field_id] = prefix + f.name
                 visit(f.type, prefix + f.name + ".")
 
         visit(self.struct, "")
-        return found
+        return names
 
     @cached_property
     def ids_by_name(self) -> Mapping[str, int]:
         """Full names, and short names if they do not collide with a full one."""
-        found = {name: field_id for field_id, name in self.names_by_id.items()}
+        ids = {name: field_id for field_id, name in self.names_by_id.items()}
 
         def visit(type_: IcebergType, prefix: str) -> None:
             hide = isinstance(type_, ListType | MapType)
@@ -83,19 +83,19 @@ class Schema:
                 skip = hide and f.name in ("element", "value") and isinstance(f.type, StructType)
                 name = prefix + f.name
                 if not skip:
-                    found.setdefault(name, f.field_id)
+                    ids.setdefault(name, f.field_id)
                 visit(f.type, prefix if skip else name + ".")
 
         visit(self.struct, "")
-        return found
+        return ids
 
     @cached_property
     def ids_by_lower_name(self) -> Mapping[str, int]:
-        found: dict[str, int] = {}
+        ids: dict[str, int] = {}
         for name, field_id in self.ids_by_name.items():
-            if found.setdefault(name.lower(), field_id) != field_id:
-                found[name.lower()] = -1
-        return found
+            if ids.setdefault(name.lower(), field_id) != field_id:
+                ids[name.lower()] = -1
+        return ids
 
     @cached_property
     def highest_field_id(self) -> int:
@@ -129,10 +129,10 @@ class Schema:
         """The top-level columns with those names, in the given order. Raises SchemaError for an unknown one."""
         picked = []
         for name in names:
-            found = self.find(name, case_sensitive=case_sensitive)
-            if found is None or self.parents[found.field_id] is not None:
+            column = self.find(name, case_sensitive=case_sensitive)
+            if column is None or self.parents[column.field_id] is not None:
                 raise SchemaError(no_column(self, name, top_level=True))
-            picked.append(found)
+            picked.append(column)
         return Schema(StructType(tuple(picked)), self.schema_id)
 
     def same_columns(self, other: Schema) -> bool:
@@ -165,9 +165,9 @@ def not_of_table(name: str, fields: Sequence[NestedField]) -> str:
 
 def _column_of_part(schema: Schema, name: str) -> str | None:
     """The top-level column that ``name`` is a part of; None if it is not."""
-    found = schema.fields_by_id.get(schema.ids_by_lower_name.get(name.lower(), -1))
-    if found is None or schema.parents[found.field_id] is None:
+    column = schema.fields_by_id.get(schema.ids_by_lower_name.get(name.lower(), -1))
+    if column is None or schema.parents[column.field_id] is None:
         return None
-    while (parent := schema.parents[found.field_id]) is not None:
-        found = schema.fields_by_id[parent]
-    return found.name
+    while (parent := schema.parents[column.field_id]) is not None:
+        column = schema.fields_by_id[parent]
+    return column.name

@@ -116,8 +116,8 @@ class SchemaEvolution:
 
     def drop_column(self, name: str) -> SchemaEvolution:
         """Drop a column and its nested fields. Its id is never used again."""
-        found = self._find(name)
-        field_id = found.field.field_id
+        column = self._find(name)
+        field_id = column.field.field_id
         if field_id in self._added_parents:
             raise SchemaError(f"cannot drop column {name!r}: this evolution adds it")
         if field_id in self._changes.adds:
@@ -133,16 +133,16 @@ class SchemaEvolution:
         """Give a column another name at its level; ``new_name`` is not a path."""
         if not new_name:
             raise SchemaError(f"cannot rename column {name!r}: the new name is empty")
-        found = self._find_live(name)
-        if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
+        column = self._find_live(name)
+        if column.parent_id is not None and not isinstance(self._field(column.parent_id).type, StructType):
             raise SchemaError(f"cannot rename {name!r}: the parts of a list or map have fixed names")
-        self._change(found, name=new_name)
+        self._change(column, name=new_name)
         return self
 
     def update_type(self, name: str, new_type: IcebergType) -> SchemaEvolution:
         """Promote a column. Raises SchemaError for any other change of type, and if partition values would change."""
-        found = self._find_live(name)
-        old, field_id = found.field.type, found.field.field_id
+        column = self._find_live(name)
+        old, field_id = column.field.type, column.field.field_id
         if old == new_type:
             return self
         if not can_promote(old, new_type, self._format_version):
@@ -155,50 +155,50 @@ class SchemaEvolution:
             raise SchemaError(f"cannot change the type of column {name!r}: {old} to {new_type}: {why}")
         promoted = new_type if new_type.is_primitive else with_fresh_ids(new_type, self._next_id)
         self._change(
-            found,
+            column,
             type=promoted,
-            initial_default=promoted_value(old, new_type, found.field.initial_default),
-            write_default=promoted_value(old, new_type, found.field.write_default),
+            initial_default=promoted_value(old, new_type, column.field.initial_default),
+            write_default=promoted_value(old, new_type, column.field.write_default),
         )
         return self
 
     def update_doc(self, name: str, doc: str | None) -> SchemaEvolution:
         """Set or remove the comment of a column or of a field of a struct: the format cannot store other comments."""
-        found = self._find_live(name)
+        column = self._find_live(name)
         if doc is not None:
-            self._check_is_column(found, "have a comment")
-        self._change(found, doc=doc)
+            self._check_is_column(column, "have a comment")
+        self._change(column, doc=doc)
         return self
 
     def update_default(self, name: str, default: Any) -> SchemaEvolution:
         """Set the write-default of a column or of a field of a struct, a canonical value, None for none; the value for existing
         rows does not change."""
-        found = self._find_live(name)
-        if found.field.required and default is None and not self._incompatible:
+        column = self._find_live(name)
+        if column.field.required and default is None and not self._incompatible:
             raise SchemaError(f"cannot set the default of required column {name!r} to null")
         if default is not None and default is not MISSING:
-            self._check_is_column(found, "have a default")
-        self._change(found, write_default=default)
+            self._check_is_column(column, "have a default")
+        self._change(column, write_default=default)
         return self
 
     def make_optional(self, name: str) -> SchemaEvolution:
         """Let a column hold nulls."""
-        found = self._find_live(name)
-        if found.parent_id is not None and self._is_map_key(found):
+        column = self._find_live(name)
+        if column.parent_id is not None and self._is_map_key(column):
             raise SchemaError(f"cannot make {name!r} optional: map keys are always required")
-        self._change(found, required=False)
+        self._change(column, required=False)
         return self
 
     def require_column(self, name: str) -> SchemaEvolution:
         """Forbid nulls. Only for a column added here with a default, unless incompatible changes are allowed."""
-        found = self._find_live(name)
-        if found.field.required:
+        column = self._find_live(name)
+        if column.field.required:
             return self
-        default = found.field.initial_default
-        has_default = found.field.field_id in self._added_parents and default is not MISSING
+        default = column.field.initial_default
+        has_default = column.field.field_id in self._added_parents and default is not MISSING
         if not has_default and not self._incompatible:
             raise SchemaError(f"cannot require column {name!r}: rows already there may hold null")
-        self._change(found, required=True)
+        self._change(column, required=True)
         return self
 
     def move_first(self, name: str) -> SchemaEvolution:
@@ -270,37 +270,37 @@ class SchemaEvolution:
             field_id = next((i for n, i in self._added.items() if n.lower() == name.lower()), None)
         if field_id is not None:
             return _Named(self._changes.updates[field_id], name, self._added_parents[field_id])
-        found = self.schema.find(name, case_sensitive=self._case_sensitive)
-        if found is None:
+        field = self.schema.find(name, case_sensitive=self._case_sensitive)
+        if field is None:
             return None
-        current = self._changes.updates.get(found.field_id, found)
-        return _Named(current, self.schema.names_by_id[found.field_id], self.schema.parents[found.field_id])
+        current = self._changes.updates.get(field.field_id, field)
+        return _Named(current, self.schema.names_by_id[field.field_id], self.schema.parents[field.field_id])
 
     def _find(self, name: str) -> _Named:
-        found = self._lookup(name)
-        if found is None:
+        column = self._lookup(name)
+        if column is None:
             raise SchemaError(no_column(self.schema, name))
-        return found
+        return column
 
     def _find_live(self, name: str) -> _Named:
-        found = self._find(name)
-        if found.field.field_id in self._changes.deletes:
+        column = self._find(name)
+        if column.field.field_id in self._changes.deletes:
             raise SchemaError(f"cannot change column {name!r}: this evolution drops it")
-        return found
+        return column
 
     def _field(self, field_id: int) -> NestedField:
         return self._changes.updates.get(field_id) or self.schema.fields_by_id[field_id]
 
-    def _change(self, found: _Named, **values: Any) -> None:
-        self._changes.updates[found.field.field_id] = replace(found.field, **values)
+    def _change(self, column: _Named, **values: Any) -> None:
+        self._changes.updates[column.field.field_id] = replace(column.field, **values)
 
-    def _check_is_column(self, found: _Named, what: str) -> None:
-        if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
-            raise SchemaError(f"{found.name!r} cannot {what}: the parts of a list or map have none")
+    def _check_is_column(self, column: _Named, what: str) -> None:
+        if column.parent_id is not None and not isinstance(self._field(column.parent_id).type, StructType):
+            raise SchemaError(f"{column.name!r} cannot {what}: the parts of a list or map have none")
 
-    def _is_map_key(self, found: _Named) -> bool:
-        holder = self._field(found.parent_id) if found.parent_id is not None else None
-        return holder is not None and isinstance(holder.type, MapType) and holder.type.key.field_id == found.field.field_id
+    def _is_map_key(self, column: _Named) -> bool:
+        holder = self._field(column.parent_id) if column.parent_id is not None else None
+        return holder is not None and isinstance(holder.type, MapType) and holder.type.key.field_id == column.field.field_id
 
     def _holder(self, parent: str | None, name: str) -> tuple[int | None, str]:
         """The id of the struct field to which a column is added, None for the table; and the new column's full name."""
@@ -308,8 +308,8 @@ class SchemaEvolution:
             raise SchemaError("cannot add a column without a name")
         if parent is None:
             return None, name
-        found = self._find_live(parent)
-        holder, full_name = found.field, found.name
+        column = self._find_live(parent)
+        holder, full_name = column.field, column.name
         if isinstance(holder.type, ListType | MapType):
             holder = child_fields(holder.type)[-1]
             full_name = f"{full_name}.{holder.name}"
@@ -318,18 +318,18 @@ class SchemaEvolution:
         return holder.field_id, f"{full_name}.{name}"
 
     def _move(self, name: str, place: str, reference: str | None) -> SchemaEvolution:
-        found = self._find_live(name)
-        if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
+        column = self._find_live(name)
+        if column.parent_id is not None and not isinstance(self._field(column.parent_id).type, StructType):
             raise SchemaError(f"cannot move {name!r}: it is not a field of a struct")
         reference_id = None
         if reference is not None:
             other = self._find_live(reference)
             reference_id = other.field.field_id
-            if reference_id == found.field.field_id:
+            if reference_id == column.field.field_id:
                 raise SchemaError(f"cannot move column {name!r} relative to itself")
-            if other.parent_id != found.parent_id:
+            if other.parent_id != column.parent_id:
                 raise SchemaError(f"cannot move column {name!r} {place} {reference!r}: they are not fields of one struct")
-        self._changes.moves.setdefault(found.parent_id, []).append(Move(found.field.field_id, place, reference_id))
+        self._changes.moves.setdefault(column.parent_id, []).append(Move(column.field.field_id, place, reference_id))
         return self
 
     def _identifier_ids(self) -> tuple[int, ...]:
@@ -340,22 +340,22 @@ class SchemaEvolution:
     def _union_struct(self, struct: StructType, parent: str | None) -> None:
         for f in struct.fields:
             full_name = f.name if parent is None else f"{parent}.{f.name}"
-            found = self._lookup(full_name)
-            if found is None:
+            column = self._lookup(full_name)
+            if column is None:
                 self.add_column(f.name, f.type, parent=parent, doc=f.doc)
             else:
-                self._union_field(found, f)
+                self._union_field(column, f)
 
-    def _union_field(self, found: _Named, other: NestedField) -> None:
-        if found.field.required and other.optional and not self._is_map_key(found):
-            self.make_optional(found.name)
-        if other.doc is not None and other.doc != found.field.doc:
-            self.update_doc(found.name, other.doc)
-        old = found.field.type
+    def _union_field(self, column: _Named, other: NestedField) -> None:
+        if column.field.required and other.optional and not self._is_map_key(column):
+            self.make_optional(column.name)
+        if other.doc is not None and other.doc != column.field.doc:
+            self.update_doc(column.name, other.doc)
+        old = column.field.type
         if isinstance(old, StructType) and isinstance(other.type, StructType):
-            self._union_struct(other.type, found.name)
+            self._union_struct(other.type, column.name)
         elif old.is_nested and type(old) is type(other.type):
             for mine, theirs in zip(child_fields(old), child_fields(other.type), strict=True):
-                self._union_field(_Named(mine, f"{found.name}.{mine.name}", found.field.field_id), theirs)
+                self._union_field(_Named(mine, f"{column.name}.{mine.name}", column.field.field_id), theirs)
         elif not can_promote(other.type, old, self._format_version):
-            self.update_type(found.name, other.type)
+            self.update_type(column.name, other.type)

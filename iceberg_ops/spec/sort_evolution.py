@@ -36,10 +36,10 @@ class SortOrderBuilder:
         return self._add(column, transform, SortDirection.DESC, null_order)
 
     def _add(self, column: str, transform: Transform, direction: SortDirection, null_order: NullOrder) -> SortOrderBuilder:
-        found = self.schema.find(column, case_sensitive=self._case_sensitive)
-        if found is None:
+        field = self.schema.find(column, case_sensitive=self._case_sensitive)
+        if field is None:
             raise SchemaError(no_column(self.schema, column))
-        self._fields.append(SortField((found.field_id,), transform, direction, null_order))
+        self._fields.append(SortField((field.field_id,), transform, direction, null_order))
         return self
 
     def apply(self) -> SortOrder:

@@ -96,10 +96,10 @@ class SpecEvolution:
 
     def remove_transform(self, column: str, transform: Transform = IDENTITY) -> SpecEvolution:
         """Stop partitioning by ``transform`` of ``column``."""
-        found = self._same(self.spec.fields, self._source_id(column), transform)
-        if found is None:
+        field = self._same(self.spec.fields, self._source_id(column), transform)
+        if field is None:
             raise SchemaError(f"cannot remove partition field {transform}({column}): the spec has none like it")
-        return self.remove_field(found.name)
+        return self.remove_field(field.name)
 
     def rename_field(self, name: str, new_name: str) -> SpecEvolution:
         """Give a partition field another name; its id stays."""
@@ -133,20 +133,20 @@ class SpecEvolution:
         return self.last_partition_id
 
     def _source_id(self, column: str) -> int:
-        found = self.schema.find(column, case_sensitive=self._case_sensitive)
-        if found is None:
+        field = self.schema.find(column, case_sensitive=self._case_sensitive)
+        if field is None:
             raise SchemaError(no_column(self.schema, column))
-        return found.field_id
+        return field.field_id
 
     def _same(self, fields: Iterable[PartitionField], source_id: int, transform: Transform) -> PartitionField | None:
         return next((f for f in fields if f.source_ids == (source_id,) and f.transform == transform), None)
 
     def _existing(self, name: str) -> PartitionField:
-        found = next((f for f in self.spec.fields if f.name == name), None)
-        if found is None:
+        field = next((f for f in self.spec.fields if f.name == name), None)
+        if field is None:
             names = ", ".join(f.name for f in self.spec.fields) or "none"
             raise SchemaError(f"no partition field named {name!r}: the fields are {names}")
-        return found
+        return field
 
     def _recycled(self, source_id: int, transform: Transform, name: str | None) -> PartitionField | None:
         """An equal field of an earlier spec (with that name, if one is given), with its id and name."""

@@ -85,12 +85,12 @@ class TableMetadata:
         """The default sort order."""
         return self._of(self.sort_orders_by_id, self.default_sort_order_id, "sort order")
 
-    def _of(self, known: Mapping[int, T], wanted: int, what: str) -> T:
+    def _of(self, known: Mapping[int, T], current_id: int, what: str) -> T:
         try:
-            return known[wanted]
+            return known[current_id]
         except KeyError:
             raise CorruptTableError(
-                f"table {self.table_uuid}: {what} {wanted} is not in the metadata (it has {sorted(known)})"
+                f"table {self.table_uuid}: {what} {current_id} is not in the metadata (it has {sorted(known)})"
             ) from None
 
     @cached_property
@@ -135,10 +135,10 @@ class TableMetadata:
 
     def ref(self, name: str) -> SnapshotRef | None:
         """The branch or tag with that name; ``main`` also if only current-snapshot-id defines it."""
-        found = self.refs.get(name)
-        if found is None and name == MAIN_BRANCH and self.current_snapshot_id is not None:
+        ref = self.refs.get(name)
+        if ref is None and name == MAIN_BRANCH and self.current_snapshot_id is not None:
             return SnapshotRef(snapshot_id=self.current_snapshot_id)
-        return found
+        return ref
 
     def branch_head(self, branch: str = MAIN_BRANCH) -> Snapshot | None:
         """Head snapshot of a branch, or None if the branch has none yet."""

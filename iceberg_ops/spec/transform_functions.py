@@ -95,12 +95,12 @@ def _period(name: str, source: IcebergType, value: int) -> int:
 def apply(transform: Transform, source: IcebergType, value: Any) -> Any:
     """The transform's value in canonical form. Raises UnsupportedError for an unknown transform, SchemaError for a source type that
     the transform does not accept."""
-    found = in_order(transform, source, value)
-    if found is None:
+    transformed = in_order(transform, source, value)
+    if transformed is None:
         return None
     if transform.name == "truncate" and _is_whole(source):
         return _wrapped_truncated(source, transform.parameter or 1, value)
-    return wrapped(found, 32) if transform.name == "hour" else found
+    return wrapped(transformed, 32) if transform.name == "hour" else transformed
 
 
 def in_order(transform: Transform, source: IcebergType, value: Any) -> Any:

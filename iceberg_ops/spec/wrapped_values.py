@@ -40,14 +40,14 @@ def wrapped_values(transform: Transform, source: IcebergType) -> tuple[WrappedVa
     width = transform.parameter or 0
     if transform.name != "truncate" or source not in (INT, LONG) or not width:
         return ()
-    found = []
+    blocks = []
     if width > WIDEST_OF_INTS:
-        found.append(WrappedValues(_LEAST_INT, _GREATEST_INT, _LEAST_INT, _GREATEST_INT, False))
+        blocks.append(WrappedValues(_LEAST_INT, _GREATEST_INT, _LEAST_INT, _GREATEST_INT, False))
     elif (value := wrapped_truncation(transform, 32)) is not None:
-        found.append(_least_block(32, width, value, source == INT))
+        blocks.append(_least_block(32, width, value, source == INT))
     if source == LONG and (value := wrapped_truncation(transform, 64)) is not None:
-        found.append(_least_block(64, width, value, True))
-    return tuple(found)
+        blocks.append(_least_block(64, width, value, True))
+    return tuple(blocks)
 
 
 def wrapped_truncation(transform: Transform, bits: int) -> int | None:

@@ -46,11 +46,11 @@ class EntryCache:
     def known(self, key: Hashable) -> Any:
         """The value under ``key``; None if there is none."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is None:
+            entry = self._kept.get(key)
+            if entry is None:
                 return None
             self._kept.move_to_end(key)
-            return found[1]
+            return entry[1]
 
     def clear(self) -> None:
         """Remove everything."""

@@ -22,10 +22,10 @@ from iceberg_ops.table.table import Table
 def as_it_was(table: Table, schema: Schema) -> Table:
     """The table as needed to read a snapshot of ``schema``: the snapshot's columns give the types of partition values that the
     table's do not (``TableMetadata.schema_of_values``). The table may no longer have such a column, too."""
-    told = table.metadata.schema_of_values(schema)
-    if told.schema_id == table.metadata.current_schema_id:
+    schema_of_rows = table.metadata.schema_of_values(schema)
+    if schema_of_rows.schema_id == table.metadata.current_schema_id:
         return table
-    return replace(table, metadata=replace(table.metadata, current_schema_id=told.schema_id))
+    return replace(table, metadata=replace(table.metadata, current_schema_id=schema_of_rows.schema_id))
 
 
 def as_written(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Table:
@@ -65,8 +65,8 @@ def schema_of_maker(table: Table, manifest: ManifestFile) -> Schema | None:
     maker = table.metadata.snapshots_by_id.get(manifest.added_snapshot_id or -1)
     if maker is not None and manifest.existing_files_count == 0:
         return table.metadata.schema_of(maker)
-    said = schema_when_made(table, manifest)
-    return table.metadata.schema_of(maker) if said is None and maker is not None else said
+    known = schema_when_made(table, manifest)
+    return table.metadata.schema_of(maker) if known is None and maker is not None else known
 
 
 def of_former_columns(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, Schema]:

@@ -121,11 +121,11 @@ def files(table: Table, snapshot: Snapshot | None) -> list[Row]:
 
 def partitions(table: Table, snapshot: Snapshot | None) -> list[Row]:
     """One row per partition with live files: the number of files, rows and bytes, separately for data and for deletes."""
-    found: dict[PartitionKey, Row] = {}
+    rows_by_partition: dict[PartitionKey, Row] = {}
     for m in manifests_of(table, snapshot):
         for entry in entries_of(table, m, live_only=True):
-            _add_to_partition(found, table, entry.data_file)
-    return sorted(found.values(), key=lambda row: (row["spec_id"], str(row["partition"])))
+            _add_to_partition(rows_by_partition, table, entry.data_file)
+    return sorted(rows_by_partition.values(), key=lambda row: (row["spec_id"], str(row["partition"])))
 
 
 def schema(table: Table, _: Snapshot | None = None) -> list[Row]:
@@ -262,11 +262,11 @@ def _summary(field: PartitionField, type_: NestedField, s: FieldSummary) -> Row:
     }
 
 
-def _add_to_partition(found: dict[PartitionKey, Row], table: Table, f: DataFile) -> None:
+def _add_to_partition(rows: dict[PartitionKey, Row], table: Table, f: DataFile) -> None:
     key = partition_key(f.spec_id, f.partition)
-    row = found.get(key)
+    row = rows.get(key)
     if row is None:
-        row = found[key] = {
+        row = rows[key] = {
             "spec_id": f.spec_id,
             "partition": partition_row(table, f.spec_id, f.partition),
             "data_files": 0,

@@ -114,8 +114,8 @@ class IntegrityCheck:
         intact = sorted((s for s in self._snapshots if s.snapshot_id not in hit), key=lambda s: (s.sequence_number, s.timestamp_ms))
         of_main = {s.snapshot_id for s in metadata.ancestors(metadata.current_snapshot_id)}
         newest = next((s for s in reversed(intact) if s.snapshot_id in of_main), intact[-1] if intact else None)
-        found = None if newest is None else newest.snapshot_id
-        return Damage(tuple(sorted(hit)), refs, found, found in of_main)
+        newest_id = None if newest is None else newest.snapshot_id
+        return Damage(tuple(sorted(hit)), refs, newest_id, newest_id in of_main)
 
     def _is_hit(self, snapshot: Snapshot, broken: set[str]) -> bool:
         manifests = self._manifests.get(snapshot.snapshot_id)
@@ -171,12 +171,12 @@ class IntegrityCheck:
         except _UNREADABLE as e:
             yield _of(manifest, "manifest-reads", _reason(e), snapshot)
             return
-        found = self._contents[manifest.manifest_path] = _Contents()
+        contents = self._contents[manifest.manifest_path] = _Contents()
         yield from _counts(manifest, entries, snapshot)
         for entry in entries:
             if entry.is_live:
-                found.live.append(entry.data_file)
-                found.totals.update(_totals(entry.data_file))
+                contents.live.append(entry.data_file)
+                contents.totals.update(_totals(entry.data_file))
                 yield from self._live_file(manifest, entry, snapshot)
         if wrong := self._other_length(manifest.manifest_path, manifest.manifest_length):
             yield _of(manifest, "manifest-length", wrong, snapshot, "warning")
@@ -248,13 +248,13 @@ def metadata_findings(metadata: TableMetadata) -> Iterator[Finding]:
     def broken(rule: str, detail: str, snapshot_id: int | None = None) -> Finding:
         return Finding("error", rule, metadata.location, detail, snapshot_id)
 
-    for what, known, wanted in (
+    for what, known, current_id in (
         ("schema", metadata.schemas_by_id, metadata.current_schema_id),
         ("partition spec", metadata.specs_by_id, metadata.default_spec_id),
         ("sort order", metadata.sort_orders_by_id, metadata.default_sort_order_id),
     ):
-        if wanted not in known:
-            yield broken("metadata-ids", f"{what} {wanted} is not in the metadata")
+        if current_id not in known:
+            yield broken("metadata-ids", f"{what} {current_id} is not in the metadata")
     if metadata.current_snapshot_id is not None and metadata.current_snapshot_id not in metadata.snapshots_by_id:
         yield broken("current-snapshot", f"snapshot {metadata.current_snapshot_id} is not in the metadata")
     for name, ref in metadata.refs.items():

@@ -59,7 +59,7 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
     if not is_far(table.io, location):
         return read() if table.lists is None else table.lists.of(location, read)
     key = ("list", location, tuple(sorted(table.io.properties.items())))
-    listed: list[ManifestFile] = CACHE.get(key, read, lambda found: _BYTES_OF_MANIFEST * len(found))
+    listed: list[ManifestFile] = CACHE.get(key, read, lambda manifests: _BYTES_OF_MANIFEST * len(manifests))
     return list(listed)
 
 
@@ -108,10 +108,10 @@ def entries_of(table: Table, manifest: ManifestFile, *, live_only: bool = False)
 def cached_entries(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Sequence[ManifestEntry]:
     """Like ``entries_of``, for callers without a Table; the result is shared, so it must not be changed."""
     type_ = partition_type(metadata, manifest.partition_spec_id)
-    found = opened(metadata, io, manifest)()
-    if not isinstance(found, EntryColumns):
-        return found
-    return CACHE.get(("entries", *_key(io, manifest), type_), found.entries, lambda entries: _BYTES_OF_ENTRY * len(entries))
+    decoded = opened(metadata, io, manifest)()
+    if not isinstance(decoded, EntryColumns):
+        return decoded
+    return CACHE.get(("entries", *_key(io, manifest), type_), decoded.entries, lambda entries: _BYTES_OF_ENTRY * len(entries))
 
 
 def columns_of(table: Table, manifest: ManifestFile) -> EntryColumns | None:
@@ -119,8 +119,8 @@ def columns_of(table: Table, manifest: ManifestFile) -> EntryColumns | None:
 
     ``columns.entries(rows)`` makes entries of chosen rows. Raises CorruptTableError.
     """
-    found = opened(table.metadata, table.io, manifest)()
-    return found if isinstance(found, EntryColumns) else None
+    decoded = opened(table.metadata, table.io, manifest)()
+    return decoded if isinstance(decoded, EntryColumns) else None
 
 
 def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Callable[[], EntryColumns | Sequence[ManifestEntry]]:
@@ -140,7 +140,9 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
         except CorruptTableError as e:
             raise (_of_former_columns(metadata, data, manifest, e) or e) from None
 
-    return lambda: CACHE.get(key, decode, lambda found: found.nbytes if isinstance(found, EntryColumns) else entries_bytes(found))
+    return lambda: CACHE.get(
+        key, decode, lambda decoded: decoded.nbytes if isinstance(decoded, EntryColumns) else entries_bytes(decoded)
+    )
 
 
 @contextmanager

@@ -62,8 +62,8 @@ def is_metadata_file(location: str) -> bool:
 def version_of(location: str) -> int | None:
     """The version in a metadata file's name; None if it has none."""
     stem = _SUFFIX.sub("", location.rsplit("/", 1)[-1])
-    found = _HADOOP.match(stem) or _CATALOG.match(stem)
-    return count_of(found[1]) if found else None
+    match = _HADOOP.match(stem) or _CATALOG.match(stem)
+    return count_of(match[1]) if match else None
 
 
 def new_metadata_location(metadata: TableMetadata, version: int) -> str:
@@ -83,8 +83,8 @@ def read_metadata(io: FileIO, location: str) -> TableMetadata:
 
 def write_metadata(io: FileIO, location: str, metadata: TableMetadata) -> None:
     """Create the file; its name decides whether it is compressed. Raises FileExistsError."""
-    found = _SUFFIX.search(location)
-    io.write(location, metadata_to_json(metadata, compress=bool(found and (found[1] or found[2]))))
+    suffix = _SUFFIX.search(location)
+    io.write(location, metadata_to_json(metadata, compress=bool(suffix and (suffix[1] or suffix[2]))))
 
 
 def table_from_path(path: str, io: FileIO) -> Table:
@@ -113,37 +113,37 @@ def _is_file(path: str, io: FileIO) -> bool:
 
 def _newest(path: str, io: FileIO) -> str:
     for folder in (f"{path}/metadata", path):
-        found = _metadata_files(folder, io)
-        if found:
-            return _hinted(folder, found, io) or _highest(found, io)
+        files = _metadata_files(folder, io)
+        if files:
+            return _hinted(folder, files, io) or _highest(files, io)
     raise NoSuchTableError(f"{path} holds no table: there is no metadata file in it or in its metadata folder")
 
 
 def _metadata_files(folder: str, io: FileIO) -> dict[str, str]:
     """File name without suffix -> location, for the files right in ``folder``."""
-    found = {}
+    files = {}
     for file in io.list_prefix(folder):
         name = file.location[len(folder) + 1 :]
         if "/" not in name and is_metadata_file(name) and not name.startswith("."):
-            found[_SUFFIX.sub("", name)] = file.location
-    return found
+            files[_SUFFIX.sub("", name)] = file.location
+    return files
 
 
 def hinted_version(data: bytes) -> int | None:
     """The version in a version hint; None if it has none. A number beyond Iceberg Java's versions (32 bits) does not count."""
-    found = count_of(data.decode("utf-8", "replace").strip())
-    return None if found is None or found > _HIGHEST_VERSION else found
+    version = count_of(data.decode("utf-8", "replace").strip())
+    return None if version is None or version > _HIGHEST_VERSION else version
 
 
-def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
+def _hinted(folder: str, files: dict[str, str], io: FileIO) -> str | None:
     try:
         data = io.read(f"{folder}/{VERSION_HINT}")
     except OSError:
         return None  # a hint, whatever is wrong with it
     if (version := hinted_version(data)) is None:
         hint = data.decode("utf-8", "replace").strip()
-        return found.get(hint) or found.get(_SUFFIX.sub("", hint))
-    newest = max((version_of(location) or 0 for location in found.values()), default=0)
+        return files.get(hint) or files.get(_SUFFIX.sub("", hint))
+    newest = max((version_of(location) or 0 for location in files.values()), default=0)
     if version > newest:
         raise CorruptTableError(
             f"{folder}/{VERSION_HINT} says version {version}, but the highest version there is {newest}: the metadata file of "
@@ -152,9 +152,9 @@ def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
     return None
 
 
-def _highest(found: dict[str, str], io: FileIO) -> str:
-    best = max(version_of(location) or 0 for location in found.values())
-    candidates = sorted(location for location in found.values() if (version_of(location) or 0) == best)
+def _highest(files: dict[str, str], io: FileIO) -> str:
+    best = max(version_of(location) or 0 for location in files.values())
+    candidates = sorted(location for location in files.values() if (version_of(location) or 0) == best)
     if len(candidates) == 1:
         return candidates[0]
     return max(candidates, key=lambda location: (read_metadata(io, location).last_updated_ms, location))

@@ -29,7 +29,7 @@ _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path
 def folders_of(table: Table | TableMetadata) -> list[str]:
     """The table's own folders, as recorded; the first is its location."""
     location = table.location.rstrip("/")
-    stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
+    stated = [folder for key in _FOLDERS if (folder := table.properties.get(key))]
     return [location, *(below(location, path) for path in stated)]
 
 
@@ -46,9 +46,9 @@ def former_folders(table: Table) -> list[str]:
 def former_folder_properties(before: TableMetadata, after: TableMetadata) -> dict[str, str]:
     """The properties that record the folders which a change removes from a table."""
     (location, *others), kept = folders_of(before), folders_of(after)
-    found = {} if location == kept[0] else {folder_key(FORMER_LOCATION_PREFIX, location): location}
-    gone = (folder for folder in others if not any(is_within(folder, other) for other in (*kept, *found.values())))
-    return found | {folder_key(FORMER_FOLDER_PREFIX, folder): folder for folder in gone}
+    properties = {} if location == kept[0] else {folder_key(FORMER_LOCATION_PREFIX, location): location}
+    gone = (folder for folder in others if not any(is_within(folder, other) for other in (*kept, *properties.values())))
+    return properties | {folder_key(FORMER_FOLDER_PREFIX, folder): folder for folder in gone}
 
 
 def imported_folders(table: Table) -> list[str]:
@@ -65,7 +65,7 @@ def check_outside(table: Table, place: str, what: str) -> None:
     identity = identity_under(table.io)
     places = {identity(place), identity_under(load_file_io())(place)}
     for folder in (*folders_of(table), *former_folders(table), *imported_folders(table)):
-        if any(is_within(found, folder_identity(identity, folder)) for found in places):
+        if any(is_within(place, folder_identity(identity, folder)) for place in places):
             raise OptionError(f"{what}: lies in {folder}, where the files of table {table.name} lie: write it elsewhere")
 
 

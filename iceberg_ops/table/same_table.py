@@ -57,12 +57,12 @@ def trace_of(table: Table) -> TableTrace:
     """The trace of the state. A staged table has no file yet."""
     metadata = table.metadata
     log = [(entry.metadata_file, entry.timestamp_ms) for entry in metadata.metadata_log]
-    own = [(table.metadata_location, metadata.last_updated_ms)] if table.metadata_location else []
+    current_file = [(table.metadata_location, metadata.last_updated_ms)] if table.metadata_location else []
     return TableTrace(
         uuid=metadata.table_uuid,
         location=metadata.location,
         former_locations=tuple(former_locations(table)),
-        files=(*log, *own),
+        files=(*log, *current_file),
         snapshots=ids_by_sequence_number((s.sequence_number, s.snapshot_id) for s in metadata.snapshots),
         snapshot_times={s.snapshot_id: s.timestamp_ms for s in metadata.snapshots},
     )
@@ -70,11 +70,11 @@ def trace_of(table: Table) -> TableTrace:
 
 def ids_by_sequence_number(pairs: Iterable[tuple[int, int]]) -> Mapping[int, frozenset[int]]:
     """Grouped pairs of a sequence number and a snapshot id. Snapshots from before format version 2 have no number: theirs is 0."""
-    found: dict[int, set[int]] = {}
+    ids: dict[int, set[int]] = {}
     for number, snapshot_id in pairs:
         if number > 0:
-            found.setdefault(number, set()).add(snapshot_id)
-    return {number: frozenset(ids) for number, ids in found.items()}
+            ids.setdefault(number, set()).add(snapshot_id)
+    return {number: frozenset(ids) for number, ids in ids.items()}
 
 
 def same_table(one: Table, other: Table) -> bool:
@@ -222,10 +222,10 @@ def logged(table: Table, metadata_location: str, last_updated_ms: int) -> bool:
     """Whether the metadata file belongs to the table: it is the current one or in its log. Its time distinguishes it from a file of
     another table in the same place: a filesystem catalog numbers its files."""
     identity = identity_under(table.io)
-    wanted = (identity(metadata_location), last_updated_ms)
+    entry = (identity(metadata_location), last_updated_ms)
     known = [(table.metadata_location, table.metadata.last_updated_ms)]
     known += [(entry.metadata_file, entry.timestamp_ms) for entry in table.metadata.metadata_log]
-    return any((identity(location), at) == wanted for location, at in known)
+    return any((identity(location), at) == entry for location, at in known)
 
 
 def _snapshots_of(metadata: TableMetadata) -> set[_Snapshot]:

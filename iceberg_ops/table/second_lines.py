@@ -66,14 +66,14 @@ class OwnLine:
 
     def _signs_in(self, state: Table) -> list[LoggedFile]:
         """Files that the table does not know. It would know them, by their times, if the state were one of its own."""
-        place, at = own = state.metadata_location, state.metadata.last_updated_ms
+        place, at = current_file = state.metadata_location, state.metadata.last_updated_ms
         log = [(entry.metadata_file, entry.timestamp_ms) for entry in state.metadata.metadata_log]
         # ClickHouse also lists the file in itself.
         built_on = [file for file in log if self._identity(file[0]) != self._identity(place)]
         signs = [file for file in built_on if file[1] > self.since_ms]
         if at > self.since_ms and at not in self._times:
             is_of_another_kind = version_of(place) is not None and is_counted(place) != self.counts
-            signs += [*built_on[-1:], *([own] if is_of_another_kind else [])]
+            signs += [*built_on[-1:], *([current_file] if is_of_another_kind else [])]
         return [file for file in signs if not self._knows(file)]
 
     def _knows(self, file: LoggedFile) -> bool:

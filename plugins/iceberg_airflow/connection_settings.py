@@ -70,7 +70,7 @@ def store_properties(connection: Connection) -> dict[str, str]:
     """A connection as the properties of a store. Raises OptionError."""
     where, kind = _where(connection), TYPES.get(connection.conn_type or "")
     if kind is None or not kind.is_store:
-        known = ", ".join(name for name, found in TYPES.items() if found.is_store)
+        known = ", ".join(name for name, kind in TYPES.items() if kind.is_store)
         raise OptionError(f"{where} is of type {connection.conn_type!r}, and no store: its type must be one of {known}")
     properties = _joined(where, _properties(where, _TYPE_OF_STORES, _given(connection)), _of_own_fields(kind, connection))
     mask(secrets_of({**properties, "password": connection.password or ""}))
@@ -79,33 +79,33 @@ def store_properties(connection: Connection) -> dict[str, str]:
 
 def store_ids(connection: Connection) -> list[str]:
     """The connections of stores that a catalog's connection names. Raises OptionError."""
-    found = _given(connection).get(STORES, "")
-    if not isinstance(found, str):
+    text = _given(connection).get(STORES, "")
+    if not isinstance(text, str):
         raise OptionError(f"{_where(connection)}: extra {STORES!r} must be ids of connections, separated by commas")
-    return [part.strip() for part in found.split(",") if part.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def test_folder(connection: Connection) -> str | None:
     """The folder in which Test writes a file, if the connection names one. Raises OptionError."""
-    found = _given(connection).get(TEST_FOLDER)
-    if found is not None and not isinstance(found, str):
+    folder = _given(connection).get(TEST_FOLDER)
+    if folder is not None and not isinstance(folder, str):
         raise OptionError(f"{_where(connection)}: extra {TEST_FOLDER!r} must be a location")
-    return found or None
+    return folder or None
 
 
 def deployment_of(connection: Connection) -> str | None:
     """The extra's ``deployment``. Raises OptionError for one that is not text."""
-    found = _given(connection).get(DEPLOYMENT)
-    if found is not None and (not isinstance(found, str) or not found.strip() or "/" in found):
+    name = _given(connection).get(DEPLOYMENT)
+    if name is not None and (not isinstance(name, str) or not name.strip() or "/" in name):
         raise OptionError(f"{_where(connection)}: extra 'deployment' must be a name without a slash")
-    return found
+    return name
 
 
 def advice(connection: Connection) -> list[str]:
     """What is wrong with a connection that can be used: secrets that Airflow shows, and fields that have no effect."""
     kind, where = TYPES.get(connection.conn_type or ""), _where(connection)
     shown = [k for k, v in _given(connection).items() if is_secret_setting(k, str(v)) and not should_hide_value_for_key(k)]  # type: ignore[no-untyped-call]
-    found = [
+    lines = [
         f"{where}: Airflow shows extra {key!r}, a secret, to everyone who may see connections: put it into the password, or its "
         f"name into [core] sensitive_var_conn_names"
         for key in shown
@@ -125,8 +125,8 @@ def advice(connection: Connection) -> list[str]:
         if kind
         else f"a connection of type {connection.conn_type} for a catalog of type {named}"
     )
-    found += [f"{where}: its {name} has no effect, because {what} has none" for name in unused]
-    found += [
+    lines += [f"{where}: its {name} has no effect, because {what} has none" for name in unused]
+    lines += [
         f"{where}: extra {key!r} has no effect here" for key in unread(named, _given(connection)) if key not in _NOT_PROPERTIES
     ]
     if (
@@ -134,8 +134,8 @@ def advice(connection: Connection) -> list[str]:
         and connection.login
         and not connection.password
     ):
-        found.append(f"{where}: its login has no effect without a password")
-    return found
+        lines.append(f"{where}: its login has no effect without a password")
+    return lines
 
 
 def _where(connection: Connection) -> str:
@@ -157,11 +157,11 @@ def _properties(where: str, kind: str, extra: Mapping[str, Any]) -> dict[str, st
         raise OptionError(f"{where}: extra {wrong[0]!r} must be text, a number, true or false")
     for key, value in extra.items():
         check_text(f"{where}: extra {key!r}", _text(value))
-    found = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
-    check_names(where, kind, found, _NOT_PROPERTIES)
-    if problem := relative_place(kind, found):
+    properties = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
+    check_names(where, kind, properties, _NOT_PROPERTIES)
+    if problem := relative_place(kind, properties):
         raise OptionError(f"{where}: {problem}")
-    return found
+    return properties
 
 
 def _joined(where: str, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
@@ -173,10 +173,10 @@ def _joined(where: str, known: Mapping[str, str], more: Mapping[str, str]) -> di
 
 def _of_own_fields(kind: ConnectionType, connection: Connection) -> dict[str, str]:
     """The properties in Airflow's own fields (host, login, password and so on). Raises OptionError."""
-    found = {kind.login: connection.login, kind.password: connection.password}
+    properties = {kind.login: connection.login, kind.password: connection.password}
     if kind.scheme and (connection.host or connection.port or connection.schema):
-        found["uri"] = _address(kind, connection)
-    return {name: value for name, value in found.items() if name and value}
+        properties["uri"] = _address(kind, connection)
+    return {name: value for name, value in properties.items() if name and value}
 
 
 def _address(kind: ConnectionType, connection: Connection) -> str:
@@ -218,16 +218,16 @@ def _proof(properties: Mapping[str, str], login: str | None, password: str | Non
         return {}
     kind = properties.get("rest.auth.type", "sigv4" if properties.get("rest.sigv4-enabled", "").lower() == "true" else "")
     if kind == "basic":
-        found = {"rest.auth.basic.username": login or "", "rest.auth.basic.password": password}
+        credentials = {"rest.auth.basic.username": login or "", "rest.auth.basic.password": password}
     elif kind == "sigv4":
-        found = dict(zip(_KEYS_OF_SIGNATURE, (login or "", password), strict=True))
+        credentials = dict(zip(_KEYS_OF_SIGNATURE, (login or "", password), strict=True))
     else:
-        found = {"credential": f"{login}:{password}"} if login else {"token": password}
-    if named := sorted({"credential", "token", *found} & properties.keys()):
+        credentials = {"credential": f"{login}:{password}"} if login else {"token": password}
+    if named := sorted({"credential", "token", *credentials} & properties.keys()):
         raise OptionError(
             f"{where}: extra {named[0]!r} and the connection's password both authenticate the client: leave one of them out"
         )
-    return found
+    return credentials
 
 
 def _proof_of_nessie(properties: Mapping[str, str], login: str | None, password: str | None, where: str) -> dict[str, str]:

@@ -54,30 +54,30 @@ class ConnectionType:
 
     def form(self) -> dict[str, object]:
         """The type in Airflow's provider metadata (``provider_info.schema.json``)."""
-        own = {"host", "port", "schema", "login", "password"}
+        standard_fields = {"host", "port", "schema", "login", "password"}
         return {
             "connection-type": self.name,
             "hook-class-name": f"iceberg_airflow.hook.{self.hook}",
             "hook-name": self.title,
             "ui-field-behaviour": {
-                "hidden-fields": sorted(own - self.own_fields.keys()),
+                "hidden-fields": sorted(standard_fields - self.own_fields.keys()),
                 "relabeling": dict(self.own_fields),
                 "placeholders": dict(self.placeholders),
             },
-            "conn-fields": {name: _form(found) for name, found in {**self.fields, **self._last()}.items()},
+            "conn-fields": {name: _form(form_field) for name, form_field in {**self.fields, **self._last()}.items()},
         }
 
     def _last(self) -> dict[str, Field]:
         return {TEST_FOLDER: _STORE_FOLDER} if self.is_store else {STORES: _STORE, TEST_FOLDER: _CATALOG_FOLDER}
 
 
-def _form(found: Field) -> dict[str, object]:
-    schema: dict[str, object] = {"type": ["boolean" if found.kind == "flag" else "string", "null"]}
-    if found.kind == "secret":
+def _form(form_field: Field) -> dict[str, object]:
+    schema: dict[str, object] = {"type": ["boolean" if form_field.kind == "flag" else "string", "null"]}
+    if form_field.kind == "secret":
         schema["format"] = "password"
-    if found.among:
-        schema["enum"] = list(found.among)
-    return {"label": found.label, "schema": schema, **({"description": found.help} if found.help else {})}
+    if form_field.among:
+        schema["enum"] = list(form_field.among)
+    return {"label": form_field.label, "schema": schema, **({"description": form_field.help} if form_field.help else {})}
 
 
 _NAME = Field("Catalog name", "The first part of every table's name, such as lake in lake.shop.orders. Required.")
@@ -256,4 +256,4 @@ _STORES = (
 ANY_CATALOG = "iceberg_ops"
 """A catalog of any type, all of whose settings are in the extra."""
 
-TYPES: Mapping[str, ConnectionType] = {found.name: found for found in (*_CATALOGS, *_STORES)}
+TYPES: Mapping[str, ConnectionType] = {kind.name: kind for kind in (*_CATALOGS, *_STORES)}

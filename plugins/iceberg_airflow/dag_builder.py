@@ -86,14 +86,14 @@ def maintenance_dag_id(base: str, schedule: str | None) -> str:
 
 def schedules(policy: Policy) -> list[str | None]:
     """Every schedule that a step may run on, None for on demand."""
-    found: set[str | None] = set()
+    schedules_set: set[str | None] = set()
     for _, layer in all_layers(policy):
         steps = layer.maintenance or []
-        found.update(step.schedule for step in steps if step.schedule)
+        schedules_set.update(step.schedule for step in steps if step.schedule)
         if layer.schedule:
-            found.add(layer.schedule)
+            schedules_set.add(layer.schedule)
     everywhere = policy.defaults.schedule is not None
-    return sorted(found | (set() if everywhere else {None}), key=lambda s: s or "")
+    return sorted(schedules_set | (set() if everywhere else {None}), key=lambda s: s or "")
 
 
 def steps_on(policy: Policy, schedule: str | None) -> list[str]:
@@ -101,24 +101,24 @@ def steps_on(policy: Policy, schedule: str | None) -> list[str]:
     sets it as its schedule (None: if the defaults set none)."""
     layers = [layer for _, layer in all_layers(policy)]
     of_layers = {layer.schedule for layer in layers} if schedule is not None else {policy.defaults.schedule}
-    found = {
+    labels = {
         step.label
         for layer in layers
         for step in layer.maintenance or []
         if step.schedule == schedule or (step.schedule is None and schedule in of_layers)
     }
-    return [label for label in step_order(policy) if label in found]
+    return [label for label in step_order(policy) if label in labels]
 
 
 def gathered(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Entries of all steps and tables. Airflow returns a step's single result directly, several as a sequence, none as None."""
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for given in results.values():
         if isinstance(given, Mapping):
-            found.append(dict(given))
+            entries.append(dict(given))
         elif given is not None:
-            found.extend(dict(entry) for entry in given if entry)
-    return found
+            entries.extend(dict(entry) for entry in given if entry)
+    return entries
 
 
 def _fill(policy_file: Path, schedule: str | None, labels: list[str], connections: Connections, tables_at_once: int) -> None:
@@ -160,12 +160,12 @@ def _fill(policy_file: Path, schedule: str | None, labels: list[str], connection
         return done
 
     group = maintain.expand(table_work=tables.output)
-    told = report(outputs)
+    reported = report(outputs)
     # Airflow derives a run's state from its last tasks, and report runs in any case. A failure reaches verify, because no task
     # of a table runs after a failed one.
     outcome = EmptyOperator(task_id="outcome", trigger_rule=TriggerRule.NONE_FAILED)
-    group >> told
-    [tables, group, told] >> outcome
+    group >> reported
+    [tables, group, reported] >> outcome
 
 
 def _dag(name: str, schedule: str | None, policy: Policy, policy_file: Path, labels: list[str]) -> DAG:

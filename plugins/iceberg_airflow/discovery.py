@@ -39,15 +39,15 @@ def discover(request: Request, catalog: Catalog, policy: Policy) -> Answer:
 
 def verdict(policy: Policy, table: str, schedule: str | None) -> TableWork:
     """The steps due on this schedule, or the reason why there are none."""
-    found = effective(policy, table)
-    if not found.enabled:
-        return TableWork(table=table, reason=f"disabled by {found.settings['enabled'].source}")
-    enabled = [step for step in found.steps if step.enabled]
+    effective_policy = effective(policy, table)
+    if not effective_policy.enabled:
+        return TableWork(table=table, reason=f"disabled by {effective_policy.settings['enabled'].source}")
+    enabled = [step for step in effective_policy.steps if step.enabled]
     due = [step for step in enabled if step.schedule == schedule]
-    if not found.steps:
+    if not effective_policy.steps:
         reason = "no layer of the policy gives this table any maintenance"
     elif not enabled:
-        reason = f"every step of {found.steps[0].source} is disabled"
+        reason = f"every step of {effective_policy.steps[0].source} is disabled"
     elif not due:
         others = ", ".join(sorted({step.schedule or "on demand" for step in enabled}))
         reason = f"its steps run {others}, not {schedule or 'on demand'}"
@@ -69,15 +69,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _verdict(policy: Policy, catalog: str, identifier: Identifier, schedule: str | None) -> TableWork:
-    found = verdict(policy, ".".join((catalog, *identifier)), schedule)
-    if not found.steps or not any("." in part for part in identifier):
-        return found
+    work = verdict(policy, ".".join((catalog, *identifier)), schedule)
+    if not work.steps or not any("." in part for part in identifier):
+        return work
     parts = " / ".join(identifier)
     refused = (
         f"not supported: maintaining {parts}, because a job names a table as "
         "catalog.namespace.name, and a name here has a dot: rename it, or disable the table in the policy"
     )
-    return replace(found, refused=refused)
+    return replace(work, refused=refused)
 
 
 def _tables(catalog: Catalog, namespace: tuple[str, ...]) -> Iterator[Identifier]:

@@ -25,7 +25,7 @@ def leave_frames_out() -> None:
 def without_frames(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A processor of structlog."""
     given = event.get("exc_info")
-    found = given if isinstance(given, BaseException) else given[1] if isinstance(given, tuple) else given and sys.exc_info()[1]
-    if isinstance(found, IcebergOpsError):
-        event["exc_info"] = (type(found), found, None)
+    error = given if isinstance(given, BaseException) else given[1] if isinstance(given, tuple) else given and sys.exc_info()[1]
+    if isinstance(error, IcebergOpsError):
+        event["exc_info"] = (type(error), error, None)
     return event

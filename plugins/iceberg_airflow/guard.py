@@ -54,13 +54,13 @@ def end_session(session: int, *, grace: float = TERM_SECONDS) -> None:
 
 def members(session: int) -> list[psutil.Process]:
     """Running processes of a session, without the caller."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
             running = process.pid != os.getpid() and os.getsid(process.pid) == session
             if running and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def main(command: list[str]) -> int:
@@ -109,13 +109,13 @@ def _read_request() -> dict[str, str] | None:
 
 def _read(count: int) -> bytes | None:
     """That many bytes of standard input; None if it ends before."""
-    found = b""
-    while len(found) < count:
-        part = os.read(0, count - len(found))
+    data = b""
+    while len(data) < count:
+        part = os.read(0, count - len(data))
         if not part:
             return None
-        found += part
-    return found
+        data += part
+    return data
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -127,11 +127,11 @@ def _write_private(path: Path, text: str) -> None:
 
 def _signal_all(session: int, number: signal.Signals) -> int:
     """The number of processes that got the signal."""
-    found = members(session)
-    for process in found:
+    processes = members(session)
+    for process in processes:
         with contextlib.suppress(psutil.Error):
             process.send_signal(number)
-    return len(found)
+    return len(processes)
 
 
 def _wait_until_empty(session: int, seconds: float) -> bool:

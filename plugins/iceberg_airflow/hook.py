@@ -42,13 +42,13 @@ class _TestedHook(BaseHook):
         """Whether every step worked, and a line about them."""
         secrets: tuple[str, ...] = ()
         try:
-            trial, said = self.trial()
+            trial, notes = self.trial()
             secrets = secrets_of(trial.properties)
             with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
                 path, answer = Path(folder) / "trial.json", Path(folder) / "answer.json"
                 run_module(Processes(), "iceberg_airflow.connection_test", [str(path), str(answer)], {path: to_json(trial)})
                 tried = from_json(answer.read_bytes(), Tried, answer.name)
-                return tried.works, hide(". ".join([tried.said, *said]), secrets)
+                return tried.works, hide(". ".join([tried.said, *notes]), secrets)
         except IcebergOpsError as e:
             return False, hide(f"{e.code}: {e}", secrets)
 
@@ -76,8 +76,8 @@ class IcebergCatalogHook(_TestedHook):
 
     def get_conn(self) -> CatalogConfig:
         """The catalog's settings, with those of its stores. Raises OptionError that names the connection and the problem."""
-        config, said = self._read()
-        for line in said:
+        config, notes = self._read()
+        for line in notes:
             self.log.warning("%s", line)
         return config
 
@@ -86,13 +86,13 @@ class IcebergCatalogHook(_TestedHook):
         return deployment_of(self._connection("catalog", self.catalog_conn_id))
 
     def trial(self) -> tuple[Trial, list[str]]:
-        config, said = self._read()
-        return Trial(catalog=config, folder=test_folder(self._connection("catalog", self.catalog_conn_id))), said
+        config, notes = self._read()
+        return Trial(catalog=config, folder=test_folder(self._connection("catalog", self.catalog_conn_id))), notes
 
     def _read(self) -> tuple[CatalogConfig, list[str]]:
         connection = self._connection("catalog", self.catalog_conn_id)
         stores = [self._connection("store", conn_id) for conn_id in store_ids(connection)]
-        return catalog_config(connection, stores), [line for found in (connection, *stores) for line in advice(found)]
+        return catalog_config(connection, stores), [line for each in (connection, *stores) for line in advice(each)]
 
 
 class IcebergStoreHook(_TestedHook):

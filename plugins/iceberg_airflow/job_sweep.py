@@ -44,20 +44,20 @@ def sweep(folder: JobFolder, *, log: Any) -> None:
             if _TRY.fullmatch(other.name) and not other.is_symlink():
                 _delete_private(other, older_than_s=0)
         if _is_time(jobs_root()):
-            prune(jobs_root(), older_than_s=keep_s, own=folder.folder, failed=lambda e: _warn(log, e))
+            prune(jobs_root(), older_than_s=keep_s, own_folder=folder.folder, failed=lambda e: _warn(log, e))
     except OSError as e:
         _warn(log, e)
 
 
 def keep_seconds() -> float:
     """The retention time of a finished try's folder."""
-    told = variable(KEEP_VARIABLE) or DEFAULT_KEEP
+    setting = variable(KEEP_VARIABLE) or DEFAULT_KEEP
     try:
-        keep_s = duration_ms(told) / 1000
+        keep_s = duration_ms(setting) / 1000
     except ValueError as e:
-        raise OptionError(f"{KEEP_VARIABLE} = {told!r}: {e}") from None
+        raise OptionError(f"{KEEP_VARIABLE} = {setting!r}: {e}") from None
     if keep_s < _SHORTEST_KEEP_S:
-        raise OptionError(f"{KEEP_VARIABLE} = {told!r}: must be at least 1h, and longer than the longest job")
+        raise OptionError(f"{KEEP_VARIABLE} = {setting!r}: must be at least 1h, and longer than the longest job")
     return keep_s
 
 
@@ -66,14 +66,14 @@ def _warn(log: Any, error: OSError) -> None:
 
 
 def prune(
-    root: Path, *, older_than_s: float, own: Path | None = None, failed: Callable[[OSError], None] = lambda _error: None
+    root: Path, *, older_than_s: float, own_folder: Path | None = None, failed: Callable[[OSError], None] = lambda _error: None
 ) -> int:
     """Delete the folders of tries in which nothing is younger, and files with secrets that are more than a day old; returns the
     number of folders. ``own``, the caller's folder, is skipped. ``failed`` is called for each folder that could not be read or
     cleaned."""
     removed = 0
     for folder in list(_tries(root, failed)):
-        if folder == own:
+        if folder == own_folder:
             continue
         try:
             youngest = min(_age_s(path) for path in (folder, *folder.iterdir()))
@@ -91,13 +91,13 @@ def prune(
 def _tries(folder: Path, failed: Callable[[OSError], None]) -> Iterator[Path]:
     """Folders of tries below ``folder``, inner ones first: an id may look like a try."""
     try:
-        found = [path for path in folder.iterdir() if not path.is_symlink() and path.is_dir()]
+        folders = [path for path in folder.iterdir() if not path.is_symlink() and path.is_dir()]
     except FileNotFoundError:
         return  # removed meanwhile
     except OSError as e:  # another user's folder
         failed(e)
         return
-    for path in found:
+    for path in folders:
         yield from _tries(path, failed)
         if _TRY.fullmatch(path.name):
             yield path

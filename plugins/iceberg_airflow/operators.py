@@ -314,10 +314,10 @@ def full_name(table: str, catalog: str) -> str:
 
 def _condition(job: str, where: Any) -> str | None:
     """Raises OptionError for a missing, empty or false condition: it must not change every row."""
-    found = None if where is None else text("where", where)
-    if job in _NEEDS_WHERE and (found is None or not found.strip()):
+    condition = None if where is None else text("where", where)
+    if job in _NEEDS_WHERE and (condition is None or not condition.strip()):
         raise OptionError(f"{job} needs a where, and it is empty; where='true' is every row")
-    return found
+    return condition
 
 
 def _part(name: str, value: Any, kind: type[Any]) -> Any:
@@ -337,8 +337,8 @@ def _with_catalog(source: Any) -> Any:
 
 def _source_conn_id(source: Any) -> str | None:
     """The connection that the source names as its catalog; None for settings of a catalog, and for none."""
-    found = source.get("catalog") if isinstance(source, Mapping) else None
-    return found if isinstance(found, str) and found != "None" else None
+    conn_id = source.get("catalog") if isinstance(source, Mapping) else None
+    return conn_id if isinstance(conn_id, str) and conn_id != "None" else None
 
 
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:

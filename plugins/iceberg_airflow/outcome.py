@@ -40,8 +40,8 @@ def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
         stated = None if ended.killed else error_of_line(ended.last_line)
         if stated is not None:
             raise stated
-        said = f": {hide(ended.last_line, job.secrets())}" if ended.last_line else ""
-        raise JobDiedError(f"the job ended with exit code {ended.exit_code} and wrote no report{said}")
+        detail = f": {hide(ended.last_line, job.secrets())}" if ended.last_line else ""
+        raise JobDiedError(f"the job ended with exit code {ended.exit_code} and wrote no report{detail}")
     try:
         report = from_json(path.read_bytes(), ActionReport, str(path))
     except OptionError as e:
@@ -62,9 +62,9 @@ def _check_own(report: ActionReport, job: JobSpec) -> None:
         ("run key", report.run_key or job.run_key, job.run_key),
         ("job id", report.job_id, job.job_id),
     ]
-    for name, said, asked in pairs:
-        if said != asked:
-            raise JobDiedError(f"the report belongs to another job: its {name} is {said!r}, this job's is {asked!r}")
+    for name, reported, asked in pairs:
+        if reported != asked:
+            raise JobDiedError(f"the report belongs to another job: its {name} is {reported!r}, this job's is {asked!r}")
 
 
 def typed_error(error: ErrorReport) -> IcebergOpsError:
@@ -75,9 +75,9 @@ def typed_error(error: ErrorReport) -> IcebergOpsError:
 def error_of_line(line: str) -> IcebergOpsError | None:
     """The typed error of a line ``error: CODE: message``, with which our commands end when they fail; None for another line, and
     for a code outside the tree: INTERRUPTED, IO and INTERNAL do not show whether there were earlier commits."""
-    prefix, found, rest = line.strip().partition("error: ")
+    prefix, marker, rest = line.strip().partition("error: ")
     code, separator, message = rest.partition(": ")
-    kind = kind_of_code(code) if found and not prefix and separator else None
+    kind = kind_of_code(code) if marker and not prefix and separator else None
     return None if kind is None or kind.error in (None, InternalError) else error_of_code(code, message)
 
 

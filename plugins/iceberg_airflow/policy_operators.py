@@ -54,11 +54,11 @@ class DiscoverTablesOperator(CatalogOperator):
         """Raises the typed error with which the discovery ended, OptionError for more tables than Airflow can map over."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
         request = Request(catalog=catalog, policy=self.policy, schedule=self.steps_on)
-        found = from_json(self.ask(context, "iceberg_airflow.discovery", request), Answer, ANSWER).tables
-        for table in found:
+        tables = from_json(self.ask(context, "iceberg_airflow.discovery", request), Answer, ANSWER).tables
+        for table in tables:
             labels = ", ".join(step.label for step in table.steps)
             self.log.info("%s: %s%s", table.table, table.reason, f": {labels}" if labels else "")
-        work = [table for table in found if table.steps]
+        work = [table for table in tables if table.steps]
         _check_count(len(work), conf.getint("core", "max_map_length", fallback=1024))
         return [msgspec.to_builtins(table) for table in work]
 
@@ -119,13 +119,13 @@ class CheckTableOperator(CatalogOperator):
         named = table_of(self.table_work) if self.table_work is not None or self.table is None else self.table
         table = full_name(text("table", named), catalog.name)
         answer = self.ask(context, "iceberg_airflow.table_check", CheckRequest(catalog=catalog, table=table))
-        found = from_json(answer, CheckAnswer, ANSWER)
-        self.log.info("%s: %d errors, %d warnings in %s", table, len(found.errors), len(found.warnings), found.looked)
-        for line in (*found.errors, *found.warnings):
+        result = from_json(answer, CheckAnswer, ANSWER)
+        self.log.info("%s: %d errors, %d warnings in %s", table, len(result.errors), len(result.warnings), result.looked)
+        for line in (*result.errors, *result.warnings):
             self.log.info("%s", line)
-        if found.errors:
-            more = f" (and {len(found.errors) - 1} more, see the log)" if len(found.errors) > 1 else ""
-            raise CorruptTableError(f"{table}: {found.errors[0]}{more}")
+        if result.errors:
+            more = f" (and {len(result.errors) - 1} more, see the log)" if len(result.errors) > 1 else ""
+            raise CorruptTableError(f"{table}: {result.errors[0]}{more}")
         return table
 
 

@@ -35,9 +35,9 @@ class ExactRendering(BaseOperator):
     ) -> Any:
         """A rendered field; in a collection every text is rendered. Its secrets are masked after this."""
         leave_frames_out()
-        found = self._rendered(content, context, jinja_env, seen_oids)
-        mask(secrets_in(found))
-        return found
+        rendered = self._rendered(content, context, jinja_env, seen_oids)
+        mask(secrets_in(rendered))
+        return rendered
 
     def _rendered(self, content: Any, context: Any, jinja_env: jinja2.Environment | None, seen_oids: set[int] | None) -> Any:
         if seen_oids is not None and id(content) in seen_oids:
@@ -65,10 +65,10 @@ def optional_text(name: str, value: Any) -> str | None:
     """An optional field: None, or text that is not blank. Raises OptionError."""
     if value is None:
         return None
-    found = text(name, value)
-    if not found.strip():
+    given = text(name, value)
+    if not given.strip():
         raise OptionError(f"{name} is empty: leave it out, or give it a value")
-    return found
+    return given
 
 
 def flag(name: str, value: Any) -> bool:

@@ -22,12 +22,12 @@ from iceberg_ops.table.table import Table
 def check(table: Table) -> CheckAnswer:
     """All findings about the table."""
     run = IntegrityCheck(table)
-    found = list(run.findings())
+    findings = list(run.findings())
     seen = run.checked
     return CheckAnswer(
         looked=f"{seen.snapshots} snapshots, {seen.manifests} manifests, {seen.files} files",
-        errors=[_line(f) for f in found if f.severity == "error"],
-        warnings=[_line(f) for f in found if f.severity != "error"],
+        errors=[_line(f) for f in findings if f.severity == "error"],
+        warnings=[_line(f) for f in findings if f.severity != "error"],
     )
 
 

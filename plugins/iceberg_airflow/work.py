@@ -73,10 +73,10 @@ def work_of(value: Any) -> TableWork:
 
 def table_of(value: Any) -> str:
     """The table of such work, whatever steps it has. Raises OptionError."""
-    found = value.get("table") if isinstance(value, Mapping) else None
-    if not isinstance(found, str):
+    table = value.get("table") if isinstance(value, Mapping) else None
+    if not isinstance(table, str):
         raise OptionError(_no_work("it names no table"))
-    return found
+    return table
 
 
 def _no_work(why: str) -> str:

@@ -27,7 +27,7 @@ def columns_read(work: StatementRows, where: str) -> Schema:
 
 def _names(attributes: Any) -> set[str]:
     """In lower case: Spark keeps the spelling of the condition."""
-    walk, found = attributes.iterator(), set()
+    walk, names = attributes.iterator(), set()
     while walk.hasNext():
-        found.add(str(walk.next().name()).lower())
-    return found
+        names.add(str(walk.next().name()).lower())
+    return names

@@ -83,8 +83,8 @@ def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> 
 def reads_column_of(rows: DataFrame, column: Column, side: DataFrame, *, besides: bool = False) -> bool:
     """Whether ``column``, an expression over ``rows``, reads a column of ``side`` (``besides``: a column of ``rows`` that is not in
     ``side``), also in a subquery."""
-    own = side._jdf.queryExecution().analyzed().outputSet()
-    return any(bool(own.contains(read)) is not besides for read in _columns_read(rows.select(column), rows, selects=True))
+    attributes = side._jdf.queryExecution().analyzed().outputSet()
+    return any(bool(attributes.contains(read)) is not besides for read in _columns_read(rows.select(column), rows, selects=True))
 
 
 def _columns_read(result: DataFrame, rows: DataFrame, *, selects: bool) -> Iterator[Any]:
@@ -96,8 +96,8 @@ def _columns_read(result: DataFrame, rows: DataFrame, *, selects: bool) -> Itera
             if is_own or str(plan.nodeName()) != "Project" or kind_of(part) != "AttributeReference":
                 read = part.references().iterator()
                 while read.hasNext():
-                    if given.contains(found := read.next()):
-                        yield found
+                    if given.contains(attribute := read.next()):
+                        yield attribute
         is_own = False
 
 

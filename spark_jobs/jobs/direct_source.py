@@ -47,8 +47,8 @@ def direct_parts(session: SparkSession, source: Source | None, rows: DataFrame, 
     if not fields or not paths or None in paths:
         return None
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        found = list(pool.map(lambda path: _parts_if_fit(path, fields), [p for p in paths if p is not None]))
-    return [part for parts in found if parts is not None for part in parts] if None not in found else None
+        parts_of_paths = list(pool.map(lambda path: _parts_if_fit(path, fields), [p for p in paths if p is not None]))
+    return [part for parts in parts_of_paths if parts is not None for part in parts] if None not in parts_of_paths else None
 
 
 def _is_plain(session: SparkSession, source: Source) -> bool:
@@ -60,26 +60,26 @@ def _is_plain(session: SparkSession, source: Source) -> bool:
 def _matched(rows: DataFrame, schema: Schema) -> dict[str, NestedField]:
     """The table's fields by the source's column names; empty if one of the source's types is not certainly the table's."""
     known = {f.name.lower(): f for f in schema.fields}
-    wanted = {f.name.lower(): f.dataType for f in spark_schema(schema).fields}
-    found = {}
+    target_types = {f.name.lower(): f.dataType for f in spark_schema(schema).fields}
+    columns = {}
     for given in rows.schema.fields:
         lower = given.name.lower()
-        if lower not in known or not _widens(given.dataType, wanted[lower]):
+        if lower not in known or not _widens(given.dataType, target_types[lower]):
             return {}
-        found[given.name] = known[lower]
-    return found
+        columns[given.name] = known[lower]
+    return columns
 
 
-def _widens(given: spark.DataType, wanted: spark.DataType) -> bool:
+def _widens(given: spark.DataType, target: spark.DataType) -> bool:
     """Whether every value of ``given`` is the same value in ``wanted``. (Nested types must be equal.)"""
-    if given == wanted:
+    if given == target:
         return True
-    if isinstance(given, spark.DecimalType) and isinstance(wanted, spark.DecimalType):
-        return given.scale == wanted.scale and given.precision <= wanted.precision
+    if isinstance(given, spark.DecimalType) and isinstance(target, spark.DecimalType):
+        return given.scale == target.scale and given.precision <= target.precision
     whole: list[spark.DataType] = [spark.ByteType(), spark.ShortType(), spark.IntegerType(), spark.LongType()]
-    if given in whole and wanted in whole:
-        return whole.index(given) < whole.index(wanted)
-    return given == spark.FloatType() and wanted == spark.DoubleType()
+    if given in whole and target in whole:
+        return whole.index(given) < whole.index(target)
+    return given == spark.FloatType() and target == spark.DoubleType()
 
 
 def _parts_if_fit(path: str, fields: dict[str, NestedField]) -> list[SourcePart] | None:

@@ -63,7 +63,7 @@ def partition_keys(schema: Schema, spec: PartitionSpec) -> list[Column]:
 
 def sort_columns(schema: Schema, order: SortOrder) -> list[Column]:
     """Spark sort expressions that distribute rows along the table's sort order. Buckets use their source values."""
-    found = []
+    columns = []
     for f in order.fields:
         source = schema.fields_by_id.get(f.source_id)
         if source is None:
@@ -71,10 +71,10 @@ def sort_columns(schema: Schema, order: SortOrder) -> list[Column]:
         column = _transformed(_column(schema, f.source_id), f.transform, source.type)
         first = f.null_order is NullOrder.NULLS_FIRST
         if f.direction is SortDirection.ASC:
-            found.append(column.asc_nulls_first() if first else column.asc_nulls_last())
+            columns.append(column.asc_nulls_first() if first else column.asc_nulls_last())
         else:
-            found.append(column.desc_nulls_first() if first else column.desc_nulls_last())
-    return found
+            columns.append(column.desc_nulls_first() if first else column.desc_nulls_last())
+    return columns
 
 
 def _column(schema: Schema, field_id: int) -> Column:

@@ -39,12 +39,12 @@ def interruptible() -> Iterator[None]:
 def came_of_interrupt(error: BaseException) -> bool:
     """Whether ``error`` is an interrupt, or was raised while one was pending."""
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        if isinstance(found, KeyboardInterrupt):
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        if isinstance(current, KeyboardInterrupt):
             return True
-        seen.add(id(found))
-        found = found.__context__
+        seen.add(id(current))
+        current = current.__context__
     return False
 
 

@@ -27,18 +27,18 @@ def merge_changes(run: SparkRun, statement: Statement, change: RowChange) -> Row
     state = SourceState(run, given)
     check_files(run, given, state)
     in_source = tables.relations
-    found = RowChanges()
+    changes = RowChanges()
     try:
         with evaluated_once(run, given, state) as source:
             merged = merged_rows(target, source, change, statement.schema, tables)
-            found = work.changes(
+            changes = work.changes(
                 merged.rows,
                 writes_rows=True,
                 is_repeatable=lambda: merged.is_known and tables.relations == in_source,
                 check=source.check,
             )
     except BaseException as e:
-        if found.files:  # an interrupt came while the staged source was being deleted
-            delete_staged(statement.run, [f.file_path for f in found.files], after=e)
+        if changes.files:  # an interrupt came while the staged source was being deleted
+            delete_staged(statement.run, [f.file_path for f in changes.files], after=e)
         raise
-    return found
+    return changes

@@ -84,8 +84,8 @@ def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, sche
         which = F.when(applies, F.lit(number)).otherwise(which)
     numbered = joined.withColumn(_CLAUSE, which if all(are_known) else _evaluated_once(which))
     keep_pairs = F.col(f"target.{_TARGET}").isNotNull() & F.col(f"source.{_SOURCE}").isNotNull()
-    wanted = numbered.filter((F.col(_CLAUSE) >= 0) | keep_pairs)
-    rows = wanted.select(
+    numbered_rows = numbered.filter((F.col(_CLAUSE) >= 0) | keep_pairs)
+    rows = numbered_rows.select(
         F.col(f"target.{FILE_COLUMN}").alias(FILE_COLUMN),
         F.col(f"target.{POSITION_COLUMN}").alias(POSITION_COLUMN),
         _by_clause([F.lit(_CHANGES[c.action]) for c in change.clauses], F.lit(KEEP)).alias(CHANGE_COLUMN),
@@ -139,19 +139,19 @@ def _output_columns(
         check = partial(_check_sides, joined, left, number, clause)
         values.append(_clause_values(joined, source, clause, schema, tables, check))
     out, reasons = [], []
-    for f, wanted in zip(schema.fields, spark_schema(schema).fields, strict=True):
+    for f, target_field in zip(schema.fields, spark_schema(schema).fields, strict=True):
         columns = []
         for number, (clause_values, kept) in enumerate(values):
             value = clause_values.get(f.name)
             if value is None or f.name in kept:
-                columns.append((F.lit(None) if value is None else value).cast(wanted.dataType))
+                columns.append((F.lit(None) if value is None else value).cast(target_field.dataType))
                 continue
             type_ = joined.select(value.alias(f.name)).schema[0].dataType
-            column = assigned_column(f, value, type_, wanted.dataType)
-            columns.append(column.value.cast(wanted.dataType))
+            column = assigned_column(f, value, type_, target_field.dataType)
+            columns.append(column.value.cast(target_field.dataType))
             if column.wrong is not None:
                 reasons.append(F.when(F.col(_CLAUSE) == number, column.wrong))
-        out.append(_by_clause(columns, F.lit(None).cast(wanted.dataType)).alias(f.name))
+        out.append(_by_clause(columns, F.lit(None).cast(target_field.dataType)).alias(f.name))
     record = F.to_json(F.struct(*[F.col(f"source.{quoted(name)}") for name in source.columns]))
     bad = bad_change(reasons, F.col(f"target.{FILE_COLUMN}"), F.col(f"target.{POSITION_COLUMN}"), record)
     return out if bad is None else [*out, bad]
@@ -194,15 +194,15 @@ def set_values(
     and ``evaluated_once`` as in ``expression``; ``check`` is called with each expression. Raises WhereError, OptionError."""
     values: dict[str, dict[Path, Column]] = {}
     for name, text in assigned.items():
-        found = schema.find(name, case_sensitive=False)
-        if found is None:
+        field = schema.find(name, case_sensitive=False)
+        if field is None:
             raise OptionError(f"SET {not_of_table(name, schema.fields)}")
-        root, *inside = _path_to(schema, found.field_id)
+        root, *inside = _path_to(schema, field.field_id)
         parts = values.setdefault(root, {})
         if tuple(inside) in parts:
-            raise OptionError(f"SET assigns {schema.names_by_id[found.field_id]!r} twice")
+            raise OptionError(f"SET assigns {schema.names_by_id[field.field_id]!r} twice")
         if is_default(text):
-            parts[tuple(inside)] = write_default(found)
+            parts[tuple(inside)] = write_default(field)
         else:
             value = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
             check(value)

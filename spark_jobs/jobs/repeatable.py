@@ -48,7 +48,7 @@ def is_known(rows: DataFrame) -> bool:
 
 def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:
     kind = str(plan.nodeName())
-    if kind == "View" and any(plan.child().sameResult(own) for own in pinned):
+    if kind == "View" and any(plan.child().sameResult(view) for view in pinned):
         return True  # its inputs decide: any part of a query may have the name of the view
     if kind == "LogicalRelation":
         return _lists_files_once(plan.relation())

@@ -76,10 +76,10 @@ class StatementRows:
         check = self._with_files_of_subqueries(rows, is_repeatable, check)
         with run.step("evaluate"):
             with retryable_if_changed(check):
-                found = None if writes_rows else self._matched(rows, is_repeatable)
-            if found is not None:
+                matched = None if writes_rows else self._matched(rows, is_repeatable)
+            if matched is not None:
                 check()
-            changes = found or write_changes(
+            changes = matched or write_changes(
                 rows,
                 statement.context_of_new_rows if writes_rows else statement.context,
                 io.properties,

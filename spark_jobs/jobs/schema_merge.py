@@ -27,8 +27,8 @@ def merged_schema(metadata: TableMetadata, rows: DataFrame) -> Schema:
     """
     current = metadata.schema
     source = iceberg_struct(rows.drop(CORRUPT_RECORD_COLUMN).schema)
-    wanted = _within(current.struct, source, metadata)
-    merged = SchemaEvolution.of_table(metadata, case_sensitive=False).union_by_name(wanted).apply()
+    united = _within(current.struct, source, metadata)
+    merged = SchemaEvolution.of_table(metadata, case_sensitive=False).union_by_name(united).apply()
     return current if current.same_columns(merged) else merged
 
 

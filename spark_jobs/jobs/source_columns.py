@@ -68,8 +68,8 @@ def with_folder_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
     """``rows`` with the text of folder names converted to the decimal types of the table's columns. Raises DataError for a text
     that is not exactly a value of its column: Spark would round it."""
     decimals = {f.name.lower(): f.type for f in schema.fields if isinstance(f.type, DecimalType)}
-    wanted = decimals.keys() & folder_columns(rows)
-    texts = [f.name for f in rows.schema.fields if f.name.lower() in wanted and f.dataType == spark.StringType()]
+    names = decimals.keys() & folder_columns(rows)
+    texts = [f.name for f in rows.schema.fields if f.name.lower() in names and f.dataType == spark.StringType()]
     types = {name: decimals[name.lower()] for name in texts}
     for name, type_ in types.items():
         for text in sorted(folder_texts(rows, name)):
@@ -108,12 +108,12 @@ def _local_files(rows: DataFrame) -> Iterator[str]:
 
 def _lost(path: str, read: spark.StructType) -> str | None:
     try:
-        found = pq.read_schema(Path(path))
+        file_schema = pq.read_schema(Path(path))
     except (OSError, pa.ArrowException):
         return None  # Spark reports what is wrong with it
     except UnicodeDecodeError as e:  # Spark reads it by another name, so it finds nothing
         raise DataError(f"source {path} has a column whose name is not UTF-8: {e}") from None
-    return next(_missing(pa.struct(list(found)), read, ""), None)
+    return next(_missing(pa.struct(list(file_schema)), read, ""), None)
 
 
 def _missing(have: pa.DataType, read: spark.DataType, path: str) -> Iterator[str]:

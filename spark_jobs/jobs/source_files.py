@@ -86,8 +86,8 @@ def refuse_field_ids(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> Non
 
 def folder_columns(rows: DataFrame) -> frozenset[str]:
     """Columns, in lower case, whose values Spark takes from folder names."""
-    found = _folder_columns(rows._jdf.queryExecution().analyzed())
-    return frozenset(name.lower() for name in found)
+    names = _folder_columns(rows._jdf.queryExecution().analyzed())
+    return frozenset(name.lower() for name in names)
 
 
 def folder_texts(rows: DataFrame, name: str) -> Iterator[str]:
@@ -123,7 +123,7 @@ class _Walk:
 
     def indexes(self, plan: Any) -> Iterator[Any]:
         kind = kind_of(plan)
-        if kind == "View" and (not self._into_views or any(plan.child().sameResult(own) for own in self._pinned)):
+        if kind == "View" and (not self._into_views or any(plan.child().sameResult(view) for view in self._pinned)):
             return
         if kind in ("LogicalRelation", "FileSourceScanExec") and kind_of(plan.relation()) == "HadoopFsRelation":
             yield plan.relation().location()
@@ -146,7 +146,7 @@ class _Walk:
 
     def relations(self, plan: Any) -> Iterator[Any]:
         """A logical plan's relations of files."""
-        if kind_of(plan) == "View" and any(plan.child().sameResult(own) for own in self._pinned):
+        if kind_of(plan) == "View" and any(plan.child().sameResult(view) for view in self._pinned):
             return
         if kind_of(plan) == "LogicalRelation" and kind_of(plan.relation()) == "HadoopFsRelation":
             yield plan.relation()
@@ -158,8 +158,8 @@ class _Walk:
         urls = [str(url) for url in index.inputFiles()]
         if not self._is_a(index, _LISTS_ONCE):
             return [ListedFile(url, None, None) for url in urls]
-        found = zip(urls, items(index.allFiles()), strict=True)
-        return [ListedFile(url, int(f.getLen()), int(f.getModificationTime())) for url, f in found]
+        files = zip(urls, items(index.allFiles()), strict=True)
+        return [ListedFile(url, int(f.getLen()), int(f.getModificationTime())) for url, f in files]
 
     def _is_a(self, value: Any, name: str) -> bool:
         return bool(self._java.java.lang.Class.forName(name).isInstance(value))

@@ -37,13 +37,13 @@ def check_paths(
     which Spark would skip files.
 
     ``options`` are those of the reader."""
-    own = OwnPlaces(table)
+    places = OwnPlaces(table)
     below_base: list[RelativeName] = []
     given = {name.lower(): value for name, value in (options or {}).items()}
     reads_all = given.get("recursivefilelookup", "false").lower() == "true"
     for path in paths:
-        own.check_path(path)
-        for root, names in _roots(session, path, own, require_success_file):
+        places.check_path(path)
+        for root, names in _roots(session, path, places, require_success_file):
             asked = _asked_for(session, names, given.get("pathglobfilter"))
             if (base := given.get("basepath")) is not None:
                 below_base += [(*_between(base, root), *name) for name in asked]
@@ -53,34 +53,34 @@ def check_paths(
         check_all_are_read(given.get("basepath", ""), below_base)
 
 
-def _roots(session: SparkSession, path: str, own: OwnPlaces, require_success_file: bool) -> list[tuple[str, list[RelativeName]]]:
+def _roots(session: SparkSession, path: str, places: OwnPlaces, require_success_file: bool) -> list[tuple[str, list[RelativeName]]]:
     """The folders of a path (several for a pattern), each with the names of its data files."""
     jvm: Any = session._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     store = place.getFileSystem(session._jsc.sc().hadoopConfiguration())
-    found = list(store.globStatus(place) or [])
+    statuses = list(store.globStatus(place) or [])
     if not PATTERN.isdisjoint(path) and store.exists(place):
-        _check_finds_itself(path, str(store.getFileStatus(place).getPath()), [str(status.getPath()) for status in found])
-    if not found:
+        _check_finds_itself(path, str(store.getFileStatus(place).getPath()), [str(status.getPath()) for status in statuses])
+    if not statuses:
         raise DataError(f"source {path}: there is no such path")
     roots: list[tuple[str, list[RelativeName]]] = []
-    for root in found:
+    for root in statuses:
         where = root.getPath()
-        own.check_path(str(where))
+        places.check_path(str(where))
         if root.isFile():
             roots.append((str(where.getParent()), [(str(where.getName()),)]))
             continue
         names = data_files_among(path, _below(store, where), require_success_file=require_success_file)
         for name in names:
-            own.check_file(path, "/".join((str(where).rstrip("/"), *name)))
+            places.check_file(path, "/".join((str(where).rstrip("/"), *name)))
         roots.append((str(where), names))
     check_holds_data(path, sum(len(names) for _, names in roots))
     return roots
 
 
-def _check_finds_itself(path: str, itself: str, found: list[str]) -> None:
+def _check_finds_itself(path: str, itself: str, matches: list[str]) -> None:
     """Prevents reading rows of other files instead of those at ``path``, which lane local would read."""
-    if itself not in found:
+    if itself not in matches:
         raise DataError(
             f"source {path}: it exists, and Spark takes it for a pattern that does not find it: write \\ before each of its "
             f"characters {' '.join(sorted(PATTERN & set(path)))}, or run it with --lane local"

@@ -36,11 +36,11 @@ class SourceState:
         self._is_pinned = besides is None and source is not None and source.format == "table"
         if not self._is_pinned:
             refuse_field_ids(rows, run.pinned_rows)
-        own = {_place(path) for path in besides or ()}
+        excluded = {_place(path) for path in besides or ()}
         if besides is not None:
-            own |= {_place(f.path) for pinned in run.pinned_rows for f in listed_files(pinned)}
-        found = () if self._is_pinned else listed_files(rows, run.pinned_rows)
-        files = [f for f in found if _place(f.path) not in own]
+            excluded |= {_place(f.path) for pinned in run.pinned_rows for f in listed_files(pinned)}
+        files_read = () if self._is_pinned else listed_files(rows, run.pinned_rows)
+        files = [f for f in files_read if _place(f.path) not in excluded]
         self._stamps = {f.path: _stamp(run.session, f.path) for f in files}
         for file in files:
             _check_as_listed(file, self._stamps[file.path])
@@ -97,10 +97,10 @@ def _place(path: str) -> str:
 def _stamp(session: SparkSession, path: str) -> Stamp:
     if (local := local_path(path)) is not None:
         try:
-            found = os.stat(local)
+            local_status = os.stat(local)
         except FileNotFoundError:
             return None
-        return found.st_size, found.st_mtime_ns // 1_000_000, found.st_mtime_ns, found.st_ino
+        return local_status.st_size, local_status.st_mtime_ns // 1_000_000, local_status.st_mtime_ns, local_status.st_ino
     jvm: Any = session._jvm
     where = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI.create(path))
     store = where.getFileSystem(session._jsc.sc().hadoopConfiguration())

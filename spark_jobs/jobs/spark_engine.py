@@ -66,8 +66,8 @@ class SparkEngine:
     def opened(self, job: JobSpec) -> Iterator[SparkEvaluator]:
         is_done = False
         try:
-            with job_session(self.session) as own:
-                yield SparkEvaluator(own)
+            with job_session(self.session) as session:
+                yield SparkEvaluator(session)
                 is_done = True
         except Exception as e:
             if not is_done:

@@ -68,10 +68,10 @@ def blamed(job: JobSpec, text: str) -> str:
     conditions |= {f"WHEN clause {i + 1}": c.condition for i, c in enumerate(clauses) if c.condition is not None}
     conditions |= {"source query": job.source.query} if job.source and job.source.query else {}
     assigned = [*(change.set.items() if change else ()), *(item for c in clauses for item in (c.assignments or {}).items())]
-    found = [*conditions.items(), *((f"SET {name} =", sql) for name, sql in assigned)]
-    found = [(what, sql) for what, sql in dict.fromkeys(found) if not _PLAIN.fullmatch(sql)]
-    quoted = [f"{what} {sql!r}" for what, sql in found if " ".join(sql.split()) in " ".join(_quoted_sql(text).split())]
-    named = quoted or [f"{what} {sql!r}" for what, sql in found]
+    expressions = [*conditions.items(), *((f"SET {name} =", sql) for name, sql in assigned)]
+    expressions = [(what, sql) for what, sql in dict.fromkeys(expressions) if not _PLAIN.fullmatch(sql)]
+    quoted = [f"{what} {sql!r}" for what, sql in expressions if " ".join(sql.split()) in " ".join(_quoted_sql(text).split())]
+    named = quoted or [f"{what} {sql!r}" for what, sql in expressions]
     return ("one of " if len(named) > 1 else "") + "; ".join(named)
 
 
@@ -119,8 +119,8 @@ def _task_error(name: str, text: str) -> Exception | None:
 def _unread_file(job: JobSpec, name: str, text: str) -> CorruptTableError | TerminalError | None:
     """The error for a file that Spark could not read and that is not from the source. It is damaged only if Arrow cannot read it
     either, because Spark does not support every codec and encoding of Parquet."""
-    found = _UNREAD.search(text)
-    if found is None or _is_of_source(job, path := unquote(urlsplit(url := found[1].rstrip(".")).path)):
+    match = _UNREAD.search(text)
+    if match is None or _is_of_source(job, path := unquote(urlsplit(url := match[1].rstrip(".")).path)):
         return None
     causes = _CAUSE.findall(text)
     why = f" ({causes[-1][:300]})" if causes else ""
@@ -154,24 +154,24 @@ def _is_of_source(job: JobSpec, path: str) -> bool:
 
 def _beginning(place: str) -> str:
     """A location up to its first wildcard in Spark's notation: relative paths start at the working folder, ``..`` is resolved."""
-    found = _GLOB.split(unquote(urlsplit(place).path))[0]
-    return os.path.join(os.path.abspath(found), "") if found.endswith("/") else os.path.abspath(found)
+    path = _GLOB.split(unquote(urlsplit(place).path))[0]
+    return os.path.join(os.path.abspath(path), "") if path.endswith("/") else os.path.abspath(path)
 
 
 def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Exception:
     """The typed error for an error of Spark in ``job``; a RuntimeError for a defect of this package in a Python task."""
     name = f"{job.job} {job.table}"
     in_task = _task_error(name, str(error)) if _is_of_task(error) else None
-    if (found := in_task or _unread_file(job, name, str(error))) is not None:
-        return found
+    if (cause := in_task or _unread_file(job, name, str(error))) is not None:
+        return cause
     if not isinstance(error, Py4JJavaError):
         expressions = blamed(job, str(error)) if _EVALUATED.match(str(error)) else ""
-        said = _ORIGIN.sub("", str(error)) if expressions else error
-        return DataError(f"{name}: {expressions + ': ' if expressions else ''}{first_line(said)}")
+        message = _ORIGIN.sub("", str(error)) if expressions else error
+        return DataError(f"{name}: {expressions + ': ' if expressions else ''}{first_line(message)}")
     text = str(error)
     conditions = [m for m in _CONDITION.finditer(text) if m[1].startswith(_OF_DATA)]
     if conditions:
         causes = _CAUSE.findall(text)
         return DataError(f"{name}: {conditions[0][0].strip()}" + (f" ({causes[-1][:300]})" if causes else ""))
-    said = next((m[0] for m in _CONDITION.finditer(text)), text.split(": ", 1)[-1].split("\n", maxsplit=1)[0])
-    return TerminalError(f"{name}: Spark failed: {said[:500]}")
+    message = next((m[0] for m in _CONDITION.finditer(text)), text.split(": ", 1)[-1].split("\n", maxsplit=1)[0])
+    return TerminalError(f"{name}: Spark failed: {message[:500]}")

@@ -83,18 +83,18 @@ class SqlTables:
 
     def _replaced(self, text: str, plan: Any) -> str:
         _forbid_computed_names(plan)
-        for found in sorted(_relations(plan), key=lambda n: n.start, reverse=True):
+        for relation in sorted(_relations(plan), key=lambda n: n.start, reverse=True):
             self.relations += 1
-            view = self._view_of(found)
+            view = self._view_of(relation)
             if view is not None:
                 # In brackets, so that everything allowed after a table's name can follow: another alias, its columns, a sample.
-                named = f"`{view}`" if _NAME_ONLY.search(text[: found.start]) else f"(`{view}` AS {quoted(found.parts[-1])})"
-                text = f"{text[: found.start]}{named}{text[found.stop + 1 :]}"
+                named = f"`{view}`" if _NAME_ONLY.search(text[: relation.start]) else f"(`{view}` AS {quoted(relation.parts[-1])})"
+                text = f"{text[: relation.start]}{named}{text[relation.stop + 1 :]}"
         return text
 
-    def _view_of(self, found: _Relation) -> str | None:
+    def _view_of(self, relation: _Relation) -> str | None:
         """The view to read instead; None: Spark resolves the name itself."""
-        parts, name = found.parts, ".".join(found.parts)
+        parts, name = relation.parts, ".".join(relation.parts)
         if len(parts) == 1 and name.lower() == TARGET:
             self._made((TARGET,), self._target_rows)
             return None
@@ -104,7 +104,7 @@ class SqlTables:
         catalog = self._catalog(parts[0]) if len(parts) >= 3 else None
         if catalog is None:
             return None
-        if found.at_a_version:
+        if relation.at_a_version:
             raise UnsupportedError(f"not supported: {name} at a version or time in SQL text: a source of format table reads one")
         is_target = parts == (self._run.job.catalog.name, *self._run.job.identifier)
         return self._made(parts, self._target_rows if is_target else lambda: self._rows_of(catalog, parts))
@@ -162,9 +162,9 @@ def _views_read(session: SparkSession) -> Iterator[tuple[str, str]]:
                 yield f"view {view.identifier().table()!r}", str(parts.last())
     for function in items(catalog.listTemporaryFunctions()):
         name = function.funcName()
-        for found in (catalog.lookupBuiltinOrTempFunction(name), catalog.lookupBuiltinOrTempTableFunction(name)):
-            if found.isDefined() and str(found.get().getClassName()) == _SQL_FUNCTION:
-                about = json.loads(str(found.get().getUsage()))
+        for info in (catalog.lookupBuiltinOrTempFunction(name), catalog.lookupBuiltinOrTempTableFunction(name)):
+            if info.isDefined() and str(info.get().getClassName()) == _SQL_FUNCTION:
+                about = json.loads(str(info.get().getUsage()))
                 for parts in json.loads(about.get("referredTempViewNames", "[]")):
                     if len(parts) == 1:
                         yield f"function {name!r}", str(parts[0])
@@ -233,8 +233,8 @@ def _relations(plan: Any) -> Iterator[_Relation]:
             yield from _relations(walk.next())
 
 
-def _relation(found: Any, *, at_a_version: bool) -> _Relation:
-    names = found.multipartIdentifier()
-    origin = found.origin()
+def _relation(node: Any, *, at_a_version: bool) -> _Relation:
+    names = node.multipartIdentifier()
+    origin = node.origin()
     parts = tuple(str(names.apply(i)) for i in range(names.size()))
     return _Relation(parts, origin.startIndex().get(), origin.stopIndex().get(), at_a_version)

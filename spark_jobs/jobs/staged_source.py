@@ -82,12 +82,12 @@ class _Columns:
         context = ReadContext(table_schema=self.schema, projected=self.schema, schemas=(self.schema,))
         context = context.select([*self.schema.fields, POS])
         tasks = [FileScanTask(file, 1) for file in changes.files]
-        found = live_rows(run.session, tasks, context, run.table.io.properties)
+        rows = live_rows(run.session, tasks, context, run.table.io.properties)
         columns = []
         for name, f in zip(self._names, self._given, strict=True):
             value = F.lit(None) if _is_void(f) else F.col(name).cast(_nullable(f.dataType))
             columns.append(value.alias(f.name, metadata=f.metadata))
-        return found.select(*columns)
+        return rows.select(*columns)
 
 
 def _written(run: SparkRun, columns: _Columns, state: SourceState) -> Changes:

@@ -91,9 +91,9 @@ def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Line
     reader = session.read.options(**listing_options(source.options), **past_cache())
     if not cut_by_bytes(options):
         reader = reader.option("wholetext", "true")
-    found = reader.format("text").load(source.paths)
-    of_folders = folder_columns(found)
-    folders = [f.name for f in found.schema.fields if f.name.lower() in of_folders]
+    lines = reader.format("text").load(source.paths)
+    of_folders = folder_columns(lines)
+    folders = [f.name for f in lines.schema.fields if f.name.lower() in of_folders]
     shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
     typed = reader.schema(shape).format("text").load(source.paths)
     refuse_listed_twice(typed)
@@ -118,35 +118,37 @@ def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, 
     answers: dict[str, list[str | None] | None] = dict(sorted(lines.answers(csv_heads(options))))
     heads = {file: fields for file, fields in answers.items() if fields is not None}
     headless = frozenset(answers.keys() - heads.keys())
-    own = names_by_file(heads, options, schema, ", ".join(source.paths), lines.folders)
-    names = united_names(own.values(), lines.folders)
+    names_of_files = names_by_file(heads, options, schema, ", ".join(source.paths), lines.folders)
+    names = united_names(names_of_files.values(), lines.folders)
     types = {f.name.lower(): _read_as(f.type, nested=False) for f in schema.fields}
     if options.infers and (unknown := {name.lower() for name in names} - types.keys()):
-        types |= {name: t for name, t in _guessed(lines, options, own, headless).items() if name in unknown}
-    wanted = [types.get(name.lower(), STRING) for name in names]
-    shapes = {file: shape_of(names, wanted, have) for file, have in own.items()}
-    first = next(iter(shapes.values()), shape_of(names, wanted, names))
+        types |= {name: t for name, t in _guessed(lines, options, names_of_files, headless).items() if name in unknown}
+    column_types = [types.get(name.lower(), STRING) for name in names]
+    shapes = {file: shape_of(names, column_types, have) for file, have in names_of_files.items()}
+    first = next(iter(shapes.values()), shape_of(names, column_types, names))
     one = first if all(shape == first for shape in shapes.values()) else None
-    columns = [*zip(names, wanted, strict=True), *_typed_folders(lines, schema)]
-    found = _spark_columns(columns, strict=strict)
+    columns = [*zip(names, column_types, strict=True), *_typed_folders(lines, schema)]
+    fields = _spark_columns(columns, strict=strict)
     output = _output(columns, list(range(len(names))), len(lines.folders), strict=strict)
-    return lines.read(csv_reader(options, one or shapes, output, headless), found)
+    return lines.read(csv_reader(options, one or shapes, output, headless), fields)
 
 
-def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]], headless: frozenset[str]) -> dict[str, IcebergType]:
+def _guessed(
+    lines: _Lines, options: CsvOptions, names_of_files: Mapping[str, list[str]], headless: frozenset[str]
+) -> dict[str, IcebergType]:
     """By name in lower case."""
-    answers = lines.answers(csv_guesses(options, {file: len(names) for file, names in own.items()}, headless))
-    return united_guesses((own[file], [t and primitive_from_name(t) for t in types]) for file, types in answers)
+    answers = lines.answers(csv_guesses(options, {file: len(names) for file, names in names_of_files.items()}, headless))
+    return united_guesses((names_of_files[file], [t and primitive_from_name(t) for t in types]) for file, types in answers)
 
 
 def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) -> DataFrame:
     folders = {name.lower() for name in lines.folders}
     table = StructType(tuple(_optional(f) for f in schema.fields if f.name.lower() not in folders))
-    found = Occurring()
+    occurring = Occurring()
     for answer in lines.answers(json_occurring(options, table, strict=strict)):
-        found.merge(Occurring.from_json(answer))
-    fields = source_fields(found, table, as_text=options.as_text)
-    if found.fields is None:  # no record shows which columns there are
+        occurring.merge(Occurring.from_json(answer))
+    fields = source_fields(occurring, table, as_text=options.as_text)
+    if occurring.fields is None:  # no record shows which columns there are
         fields = tuple(f for f in table.fields if not has_nested_keys(f.type))
     fields = tuple(f if f.name.lower() not in folders else NestedField(f.field_id, f.name, STRING) for f in fields)
     kept = [i for i, f in enumerate(fields) if f.name.lower() not in folders]

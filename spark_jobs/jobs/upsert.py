@@ -115,8 +115,8 @@ def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptio
 
 def _check_order(run: SparkRun, rows: DataFrame, name: str | None) -> None:
     """Raise OptionError if rows of text are ordered by values of folder names that are text, too (see ``check_order``)."""
-    source, own = run.job.source, {f.name.lower() for f in run.table.schema.fields}
-    if source is None or name is None or source.format not in TEXT_FORMATS or name.lower() in own:
+    source, column_names = run.job.source, {f.name.lower() for f in run.table.schema.fields}
+    if source is None or name is None or source.format not in TEXT_FORMATS or name.lower() in column_names:
         return
     if name.lower() in folder_columns(rows):
         raise untyped_order(name, "its values are text in names of folders", "order by a column of the files")
@@ -127,24 +127,26 @@ def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: S
     with other rows: it would be dropped for one of them, or replace it."""
     given = rows.drop(_DELETES, _ORDER, CORRUPT_RECORD_COLUMN, *options.source_only_columns)
     assigned = {column.field.field_id: column for column in assign_by_name(given, schema)}
-    found, wrong = {}, []
+    key_columns, wrong = {}, []
     for i, f in enumerate(keys):
         column = assigned[f.field_id]
         is_uuid = getattr(f.type, "name", "") == "uuid"
-        found[f"{_KEY}{i}"] = F.lower(F.replace(column.value, F.lit("-"))) if is_uuid else column.value
+        key_columns[f"{_KEY}{i}"] = F.lower(F.replace(column.value, F.lit("-"))) if is_uuid else column.value
         wrong += [] if column.wrong is None else [column.wrong]
     shown = F.to_json(F.struct(*[F.col(quoted(c)) for c in given.columns]))
     unread = F.col(f"{CORRUPT_RECORD_COLUMN}.record") if CORRUPT_RECORD_COLUMN in rows.columns else F.lit(None).cast("string")
-    found[_NO_KEY] = F.coalesce(unread, F.when(F.coalesce(*wrong).isNotNull(), shown) if wrong else F.lit(None).cast("string"))
-    return found
+    key_columns[_NO_KEY] = F.coalesce(
+        unread, F.when(F.coalesce(*wrong).isNotNull(), shown) if wrong else F.lit(None).cast("string")
+    )
+    return key_columns
 
 
 def _checked(run: SparkRun, options: WriteOptions, rows: DataFrame, names: list[str]) -> DataFrame:
     ordered = f"with the same greatest {options.order_by!r}" if options.order_by else "(order-by says which one counts)"
     key = F.concat_ws(", ", *[F.coalesce(F.col(quoted(n)).cast("string"), F.lit("NULL")) for n in names])
     twice = F.when(F.col(_OF_KEY) > 1, F.concat(F.col(_OF_KEY), F.lit(" source rows of key ("), key, F.lit(f") {ordered}")))
-    own = (_DELETES, _ORDER, _OF_KEY, _RANK, *options.source_only_columns)
-    source = rows.drop(*own)
+    reserved = (_DELETES, _ORDER, _OF_KEY, _RANK, *options.source_only_columns)
+    source = rows.drop(*reserved)
     assigned = assign_by_name(source.drop(CORRUPT_RECORD_COLUMN), run.table.schema)
     lower = {n.lower() for n in names}
     of_keys = [c.wrong for c in assigned if c.wrong is not None and c.field.name.lower() in lower]
@@ -157,7 +159,7 @@ def _checked(run: SparkRun, options: WriteOptions, rows: DataFrame, names: list[
 
 
 def _source_name(rows: DataFrame, name: str) -> str:
-    found = [c for c in rows.columns if c.lower() == name.lower()]
-    if not found:
+    matching = [c for c in rows.columns if c.lower() == name.lower()]
+    if not matching:
         raise SchemaError(f"upsert key {name!r} is not a column of the source ({', '.join(rows.columns)})")
-    return found[0]
+    return matching[0]

@@ -31,9 +31,9 @@ def write_default(f: NestedField) -> Column:
         return F.struct(*(_part(f, child) for child in f.type.fields))
     if f.type.is_nested:
         raise OptionError(f"the write default of {f.name!r} is of type {f.type}: assign a value")
-    wanted = spark_schema(Schema.of(f))[0].dataType
+    spark_type = spark_schema(Schema.of(f))[0].dataType
     literal = F.lit(to_json_value(f.type, f.write_default))
-    return (F.unhex(literal) if wanted.typeName() == "binary" else literal).cast(wanted)
+    return (F.unhex(literal) if spark_type.typeName() == "binary" else literal).cast(spark_type)
 
 
 def _part(parent: NestedField, f: NestedField) -> Column:
@@ -45,5 +45,5 @@ def _part(parent: NestedField, f: NestedField) -> Column:
 def left_out(schema: Schema, given: Collection[str]) -> dict[str, Column]:
     """Values of the columns that are not ``given`` (ignoring case) and have a write default."""
     named = {name.lower() for name in given}
-    wanted = [f for f in schema.fields if f.name.lower() not in named and f.write_default is not MISSING]
-    return {f.name: write_default(f) for f in wanted}
+    fields = [f for f in schema.fields if f.name.lower() not in named and f.write_default is not MISSING]
+    return {f.name: write_default(f) for f in fields}

@@ -199,22 +199,22 @@ class Task:
     first_row_ids: Mapping[str, int] | None = None
 
 
-def _writer(told: Task, names: list[str]) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+def _writer(task: Task, names: list[str]) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def add_all(changes: TaskChanges) -> None:
             for batch in batches:
                 changes.add(batch.rename_columns(names))
 
-        yield _answer_batch(task_answers(told, add_all))
+        yield _answer_batch(task_answers(task, add_all))
 
     return write
 
 
-def task_answers(told: Task, add_all: Callable[[TaskChanges], None]) -> list[Answer]:
+def task_answers(task: Task, add_all: Callable[[TaskChanges], None]) -> list[Answer]:
     """The answer of a task attempt after ``add_all`` has passed it its rows. A typed error is an answer too; after any error the
     attempt's files are deleted."""
     begin_task()
-    changes = TaskChanges(told)
+    changes = TaskChanges(task)
     try:
         with typed_limits():
             add_all(changes)
@@ -250,16 +250,16 @@ def task_number() -> str:
 class TaskChanges:
     """One task attempt's writer and bitmaps."""
 
-    def __init__(self, told: Task) -> None:
-        context = WriteContext.from_json(told.context)
-        self._writes_rows = told.writes_rows
+    def __init__(self, task: Task) -> None:
+        context = WriteContext.from_json(task.context)
+        self._writes_rows = task.writes_rows
         self._schema: Schema = context.schema
         task_id = task_number()
-        io = load_file_io(told.io_properties)
-        self._writer = table_writer(context, io, operation_id=told.operation_id, task_id=task_id)
-        self._bad = BadRows(told.quarantine, io, told.operation_id, task_id)
-        self._keys = UpsertKeys(told.equality, context, io, told.operation_id, task_id) if told.equality else None
-        self._row_ids = RowIds(told.first_row_ids or {}) if context.row_lineage else None
+        io = load_file_io(task.io_properties)
+        self._writer = table_writer(context, io, operation_id=task.operation_id, task_id=task_id)
+        self._bad = BadRows(task.quarantine, io, task.operation_id, task_id)
+        self._keys = UpsertKeys(task.equality, context, io, task.operation_id, task_id) if task.equality else None
+        self._row_ids = RowIds(task.first_row_ids or {}) if context.row_lineage else None
         self._bitmaps: dict[tuple[str, str], BitMap64] = {}
         self._counts: dict[tuple[str, str], int] = {}
 

@@ -80,7 +80,7 @@ def _paths(files: Sequence[DataFile]) -> list[str]:
 def _bins(work: CopyWork, spec: PartitionSpec, count: int) -> list[str]:
     """The work of each task. A staged file is added to the task with the fewest copied bytes of its partition, so it adds no
     file."""
-    bins = [part for part in spread(work.matched, count, lambda found: found[0].data_file.file_size_in_bytes) if part]
+    bins = [part for part in spread(work.matched, count, lambda pair: pair[0].data_file.file_size_in_bytes) if part]
     loads = [sum(task.data_file.file_size_in_bytes for task, _ in part) for part in bins]
     new: list[list[DataFile]] = [[] for _ in bins]
     copied: dict[tuple[Any, ...] | None, set[int]] = {}
@@ -105,12 +105,12 @@ def _bins(work: CopyWork, spec: PartitionSpec, count: int) -> list[str]:
 def _rewriter(
     read_json: Mapping[str, Any], write_json: Mapping[str, Any], io_properties: dict[str, str], operation_id: str
 ) -> Callable[[Iterable[str]], Iterator[dict[str, Any]]]:
-    def rewrite(works: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def rewrite(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
         begin_task()
         io = load_file_io(io_properties)
         context = ReadContext.from_json(read_json)
-        for found in works:
-            work = json.loads(found)
+        for text in texts:
+            work = json.loads(text)
             write = WriteContext.from_json(write_json)
             writer = PartitionedWriter(write, io, operation_id=operation_id, task_id=task_number())
             try:

@@ -41,8 +41,8 @@ def matched_places(
     sums_and_positions = rows.select(F.crc32(F.col(FILE_COLUMN).cast("binary")), F.col(POSITION_COLUMN))
     session = rows.sparkSession
     read = partial(in_own_thread, session, sums_and_positions.toArrow)
-    found: pa.Table = without_leftovers(session, io, (), operation_id, read, lambda _: (), is_repeatable=is_repeatable)
-    sums, positions = (np.asarray(column, dtype=np.int64) for column in found.columns)
+    table: pa.Table = without_leftovers(session, io, (), operation_id, read, lambda _: (), is_repeatable=is_repeatable)
+    sums, positions = (np.asarray(column, dtype=np.int64) for column in table.columns)
     return {by_sum[number]: BitMap64(part) for number, part in _groups(sums, positions)}
 
 

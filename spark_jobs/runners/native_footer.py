@@ -53,28 +53,28 @@ def footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
         encrypted = file_has_encrypted_columns(footer, path)
     except (OSError, pa.ArrowException, UnicodeDecodeError):
         return False  # whatever is wrong with it, the other reader can report it, or can still read the file
-    found = _by_id(columns)
-    wanted = (*lineage_fields(context.projected), *context.data_fields)
-    if encrypted or found is None or not _names_are_apart(columns.names) or dates_may_move(footer):
+    columns_by_id = _by_id(columns)
+    needed_fields = (*lineage_fields(context.projected), *context.data_fields)
+    if encrypted or columns_by_id is None or not _names_are_apart(columns.names) or dates_may_move(footer):
         return False
-    if task.data_file.first_row_id is None and any(f.field_id in found for f in lineage_fields(context.projected)):
+    if task.data_file.first_row_id is None and any(f.field_id in columns_by_id for f in lineage_fields(context.projected)):
         return False  # its rows have no ids
     from_partition = _partition_sources(task, context)
-    if not all(f.field_id in found or _reads_as_null(f, from_partition) for f in wanted):
+    if not all(f.field_id in columns_by_id or _reads_as_null(f, from_partition) for f in needed_fields):
         return False
-    stored = [(f, found[f.field_id]) for f in wanted if f.field_id in found]
+    stored = [(f, columns_by_id[f.field_id]) for f in needed_fields if f.field_id in columns_by_id]
     return all(column.type == arrow_type(f.type) for f, column in stored) and _are_decoded(footer, [c for _, c in stored])
 
 
 def _by_id(columns: pa.Schema) -> dict[int, pa.Field] | None:
     """None: a column has no id, or two have the same."""
-    found: dict[int, pa.Field] = {}
+    by_id: dict[int, pa.Field] = {}
     for column in columns:
         field_id = (column.metadata or {}).get(FIELD_ID)
-        if field_id is None or int(field_id) in found:
+        if field_id is None or int(field_id) in by_id:
             return None
-        found[int(field_id)] = column
-    return found
+        by_id[int(field_id)] = column
+    return by_id
 
 
 def _names_are_apart(names: Sequence[str]) -> bool:

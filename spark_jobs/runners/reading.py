@@ -63,11 +63,11 @@ def live_rows(
 
 def task_places(tasks: Sequence[FileScanTask], io: FileIO) -> dict[str, int]:
     """Index in ``tasks`` by the ``FILE_COLUMN`` of ``live_rows``."""
-    found = {str(i): i for i in range(len(tasks))}
+    by_place = {str(i): i for i in range(len(tasks))}
     for i, task in enumerate(tasks):
         if (path := io.local_path(task.file_path)) is not None:
-            found[place_of(path)] = i
-    return found
+            by_place[place_of(path)] = i
+    return by_place
 
 
 def _arrow_rows(
@@ -91,7 +91,7 @@ def _bins(tasks: Sequence[tuple[int, FileScanTask]], slots: int) -> list[list[tu
     possible."""
     total = sum(task.data_file.file_size_in_bytes for _, task in tasks)
     count = min(len(tasks), max(2 * slots, -(-total // _TASK_BYTES)))
-    bins = spread(tasks, count, lambda found: found[1].data_file.file_size_in_bytes)
+    bins = spread(tasks, count, lambda pair: pair[1].data_file.file_size_in_bytes)
     return [[(index, task_to_dict(task)) for index, task in part] for part in bins]
 
 

@@ -55,22 +55,22 @@ class SparkRewriteRunner:
         self._is_over = False
         """The caller waits for no more answers: a failure after that comes from cancelling."""
 
-    def watch(self, told: Callable[[str, float], None]) -> None:
+    def watch(self, on_progress: Callable[[str, float], None]) -> None:
         """See ``WatchedRunner``."""
-        self._told = told
+        self._told = on_progress
 
-    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
+    def run(self, group_works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """One answer per work, in completion order. Files of discarded attempts are deleted after the last one."""
         self._has_lost_attempts = False
         kept: list[str] = []
         with spark_needed(self._session, "a rewrite on Spark"):
-            batches = _batches(works, task_slots(self._session))
+            batches = _batches(group_works, task_slots(self._session))
             for answers in self._in_threads([partial(self._rewrite, batch) for batch in batches]):
                 for answer in answers:
                     kept += [str(f["file_path"]) for f in answer.added] if isinstance(answer, GroupResult) else []
                     yield answer
         if self._has_lost_attempts:
-            _delete_leftovers(works, kept)
+            _delete_leftovers(group_works, kept)
 
     @property
     def parallelism(self) -> int:
@@ -122,31 +122,31 @@ class SparkRewriteRunner:
             if has_ended(self._session):
                 ended = ended_error("a rewrite on Spark")
                 return [GroupFailure(work.group_id, ended.code, str(ended)) for work in batch]
-            said = _said(e)
+            reason = _said(e)
             if len(batch) == 1 or self._is_over:
-                return [GroupFailure(work.group_id, InternalError.code, said) for work in batch]
-            log.warning("Spark gave up a task of %d groups, so each group runs in a task of its own: %s", len(batch), said)
+                return [GroupFailure(work.group_id, InternalError.code, reason) for work in batch]
+            log.warning("Spark gave up a task of %d groups, so each group runs in a task of its own: %s", len(batch), reason)
             return [answer for work in batch for answer in self._rewrite([work])]
         return [_answer(json.loads(text)) for text in answers]
 
     def _sorted(self, work: GroupWork) -> GroupResult | GroupFailure:
         def run_all(stage: Stage, texts: list[str]) -> list[str]:
-            def told(done: int, tasks: int) -> None:
+            def on_progress(done: int, tasks: int) -> None:
                 if tasks:
                     self._told(work.group_id, share_of_sort(stage, done, tasks))
 
-            return self._run_all(stage, texts, told)
+            return self._run_all(stage, texts, on_progress)
 
         try:
             return sorted_in_stages(work, stage_parts(work_bytes(work), task_slots(self._session)), run_all)
         except IcebergOpsError as e:
             return GroupFailure(work.group_id, e.code, str(e))
 
-    def _run_all(self, stage: Stage, texts: list[str], told: Callable[[int, int], None] | None = None) -> list[str]:
+    def _run_all(self, stage: Stage, texts: list[str], on_progress: Callable[[int, int], None] | None = None) -> list[str]:
         if not texts:
             return []
         staged = self._session.sparkContext.parallelize(texts, len(texts)).map(_staging(stage))
-        with self._tagged() as tag, nullcontext() if told is None else watched_tasks(self._session, tag, told):
+        with self._tagged() as tag, nullcontext() if on_progress is None else watched_tasks(self._session, tag, on_progress):
             answers = staged.collect()
         return [answer_of_stage(text) for text in answers]
 
@@ -164,19 +164,19 @@ class SparkRewriteRunner:
             wait_for_tasks(self._session, tag)
 
 
-def _delete_leftovers(works: Sequence[GroupWork], keep: Sequence[str]) -> None:
+def _delete_leftovers(group_works: Sequence[GroupWork], keep: Sequence[str]) -> None:
     """Delete the files of units of work that are not in answers."""
-    places = {(WriteContext.from_json(work.write).data_location, work.operation_id): work for work in works}
+    places = {(WriteContext.from_json(work.write).data_location, work.operation_id): work for work in group_works}
     for (location, operation_id), work in places.items():
         delete_leftovers(load_file_io(work.io_properties), location, operation_id, keep)
 
 
-def _batches(works: Sequence[GroupWork], slots: int) -> list[list[GroupWork]]:
+def _batches(group_works: Sequence[GroupWork], slots: int) -> list[list[GroupWork]]:
     """Works in order, cut so that there is a batch for every slot."""
     batches: list[list[GroupWork]] = []
-    limit = min(_BATCH_BYTES, -(-sum(map(work_bytes, works)) // slots))
+    limit = min(_BATCH_BYTES, -(-sum(map(work_bytes, group_works)) // slots))
     size = limit
-    for work in works:
+    for work in group_works:
         bytes_ = work_bytes(work)
         if not batches or size + bytes_ > limit:
             batches.append([])
@@ -217,7 +217,7 @@ def _staging(stage: Callable[[str], str]) -> Callable[[str], str]:
     return run
 
 
-def _answer(found: dict[str, object]) -> GroupResult | GroupFailure:
-    if "failure" in found:
-        return GroupFailure(*found["failure"])  # type: ignore[misc]
-    return GroupResult.from_json(str(found["result"]))
+def _answer(document: dict[str, object]) -> GroupResult | GroupFailure:
+    if "failure" in document:
+        return GroupFailure(*document["failure"])  # type: ignore[misc]
+    return GroupResult.from_json(str(document["result"]))

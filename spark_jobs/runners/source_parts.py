@@ -34,15 +34,15 @@ def write_parts(
     """Write all rows of ``parts``. Errors, files and ``check`` are handled as in ``write_changes``; raises DataError for a file
     that cannot be read."""
     task = Task(context.to_json(), dict(io_properties), operation_id)
-    tasks = [parts_to_json(found) for found in in_tasks(parts, task_slots(session))]
+    tasks = [parts_to_json(group) for group in in_tasks(parts, task_slots(session))]
     spread = session.sparkContext.parallelize(tasks, max(1, len(tasks)))
     return gathered_changes(session, task, spread.mapPartitions(_writer(task)).collect, check=check)
 
 
-def _writer(told: Task) -> Callable[[Iterable[str]], Iterator[Answer]]:
+def _writer(task: Task) -> Callable[[Iterable[str]], Iterator[Answer]]:
     def write(texts: Iterable[str]) -> Iterator[Answer]:
         def add_all(changes: TaskChanges) -> None:
-            io, schema = source_io(), WriteContext.from_json(told.context).schema
+            io, schema = source_io(), WriteContext.from_json(task.context).schema
             for text in texts:
                 parts = parts_from_json(text)
                 changes.encode_as(source_hints(io, parts, schema))
@@ -53,6 +53,6 @@ def _writer(told: Task) -> Callable[[Iterable[str]], Iterator[Answer]]:
                 finally:
                     rows.close()
 
-        return iter(task_answers(told, add_all))
+        return iter(task_answers(task, add_all))
 
     return write

@@ -93,12 +93,12 @@ def to_spark(batch: pa.RecordBatch, schema: Schema) -> dict[int, pa.Array]:
 
 
 def _array_to_spark(array: pa.Array, type_: IcebergType) -> pa.Array:
-    wanted = arrow_type(type_)
+    stored_type = arrow_type(type_)
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     if getattr(type_, "name", "") == "uuid":
         return _uuid_text(array)
-    return array if array.type == wanted else array.cast(wanted)
+    return array if array.type == stored_type else array.cast(stored_type)
 
 
 def _uuid_text(array: pa.Array) -> pa.Array:
@@ -174,12 +174,12 @@ def _uuid_bytes(column: str, array: pa.Array) -> pa.Array:
 
 def _uuid(column: str, text: str) -> bytes:
     try:
-        found = bytes.fromhex(text.replace("-", ""))
+        data = bytes.fromhex(text.replace("-", ""))
     except ValueError:
-        found = b""
-    if len(found) != 16:
+        data = b""
+    if len(data) != 16:
         raise DataError(f"column {column!r}: {text!r} does not fit uuid")
-    return found
+    return data
 
 
 def _fixed_bytes(column: str, array: pa.Array, type_: FixedType) -> pa.Array:
@@ -230,9 +230,9 @@ def _type_of(type_: spark.DataType, ids: Iterator[int], path: str) -> IcebergTyp
         return MapType(key, NestedField(next(ids), "value", _type_of(type_.valueType, ids, f"{path}.value")))
     if isinstance(type_, spark.DecimalType):
         return DecimalType(type_.precision, type_.scale)
-    found = _OF_SPARK.get(type(type_))
-    if found is None:
+    spark_type = _OF_SPARK.get(type(type_))
+    if spark_type is None:
         raise UnsupportedError(
             f"not supported: source column {path!r} of type {type_.simpleString()}, because Iceberg has no such type"
         )
-    return found
+    return spark_type

@@ -62,11 +62,11 @@ def without_leftovers(
                 return
             time.sleep(_BETWEEN_LOOKS_SECONDS)
 
-    told = Meter("running", 0, 0, unit="tasks", subject=session.sparkContext.appName or operation_id).at
+    on_progress = Meter("running", 0, 0, unit="tasks", subject=session.sparkContext.appName or operation_id).at
     for _ in range(_EVALUATIONS):
         tag = ""
         try:
-            with tagged(session) as tag, watched_tasks(session, tag, told):
+            with tagged(session) as tag, watched_tasks(session, tag, on_progress):
                 answer = work()
             if not locations and is_repeatable():
                 return answer

@@ -127,9 +127,9 @@ def _stages(scala: Any, tag: str) -> Iterator[int | None]:
     """Ids of the stages of a tag's jobs; None for a job that Spark no longer records."""
     tracker = scala.statusTracker()
     for job_id in tracker.getJobIdsForTag(tag):
-        found = tracker.getJobInfo(job_id)
-        if found.isDefined():
-            yield from found.get().stageIds()
+        info = tracker.getJobInfo(job_id)
+        if info.isDefined():
+            yield from info.get().stageIds()
         else:
             yield None
 

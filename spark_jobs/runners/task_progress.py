@@ -13,14 +13,14 @@ _LOOK_SECONDS = 1.0
 
 @contextmanager
 def watched_tasks(
-    session: SparkSession, tag: str, told: Callable[[int, int], None], every: float = _LOOK_SECONDS
+    session: SparkSession, tag: str, on_progress: Callable[[int, int], None], every: float = _LOOK_SECONDS
 ) -> Iterator[None]:
     """Call ``told`` with the finished tasks and the total, for the jobs that run under ``tag`` meanwhile."""
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(every):
-            told(*tasks_of(session, tag))
+            on_progress(*tasks_of(session, tag))
 
     thread = threading.Thread(target=watch, name=f"progress {tag}", daemon=True)
     thread.start()

@@ -82,8 +82,8 @@ def csv_guesses(options: CsvOptions, widths: Mapping[str, int], headless: frozen
         begin_task()
         for chunk, skip in without_headers(_chunks(batches, options), options, partial(_is_headless, options, headless)):
             with unpaired_named(chunk.file, options):
-                found = csv_rows.guessed_types(chunk.texts, widths[chunk.file], of_chunks(options), skip=skip)
-            yield _answer([chunk.file, [None if t is None else str(t) for t in found]])
+                types = csv_rows.guessed_types(chunk.texts, widths[chunk.file], of_chunks(options), skip=skip)
+            yield _answer([chunk.file, [None if t is None else str(t) for t in types]])
 
     return read
 
@@ -111,11 +111,11 @@ def json_occurring(options: JsonOptions, table: StructType, *, strict: bool) -> 
 
     def read(batches: Batches) -> Batches:
         begin_task()
-        found = Occurring()
+        occurring = Occurring()
         for chunk in _chunks(batches, options):
-            told = partial(refuse, chunk.file) if strict and not options.drops_malformed else _pass
-            found.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), told))
-        yield _answer(found.to_json())
+            on_bad_record = partial(refuse, chunk.file) if strict and not options.drops_malformed else _pass
+            occurring.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), on_bad_record))
+        yield _answer(occurring.to_json())
 
     return read
 
@@ -196,5 +196,5 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
         yield batch
 
 
-def _answer(found: Any) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([json.dumps(found)], pa.string())], names=["answer"])
+def _answer(document: Any) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([json.dumps(document)], pa.string())], names=["answer"])

@@ -323,7 +323,7 @@ def test_folders_are_kept_for_an_hour_at_least(monkeypatch: pytest.MonkeyPatch, 
 
 def test_no_sweep_removes_the_folder_of_the_task_that_runs_it() -> None:
     mine, other = JobFolder.of(identity(run_id="mine")), JobFolder.of(identity(run_id="other"))
-    assert prune(jobs_root(), older_than_s=0, own=mine.folder) == 1
+    assert prune(jobs_root(), older_than_s=0, own_folder=mine.folder) == 1
     assert (mine.folder.exists(), other.folder.exists()) == (True, False)
 
 

@@ -96,7 +96,9 @@ FAULTS: dict[str, Fault] = {
         },
         JSON, 8, "nothing is wrong with",
     ),
-    "nested JSON names in another case": Fault({"data.sources.text.json_rows:_struct": was.in_their_case}, JSON, 13, "'Name': None"),
+    "nested JSON names in another case": Fault(
+        {"data.sources.text.json_rows:_struct": was.in_their_case}, JSON, 13, "'Name': None"
+    ),
     "CSV quotes that do not pair up": Fault(
         {"data.sources.text.csv_records:CsvCutter.fields": was.split_at_separators}, CSV, 0, "nothing is wrong with"
     ),

@@ -76,7 +76,7 @@ def certified(group: FileGroup, results: Sequence[GroupResult], plain_columns: C
         figures.deleted += result.deleted_rows_applied
         figures.nulls_in.update(result.null_counts_in)
         figures.nulls_out.update(result.null_counts_out)
-    added = tuple(data_file_from_dict(found) for result in results for found in result.added)
+    added = tuple(data_file_from_dict(document) for result in results for document in result.added)
     _compare(group, "recorded rows minus deleted rows", group.input_rows - figures.deleted, "rows read", figures.rows_in)
     _compare(group, "rows read", figures.rows_in, "rows written", figures.rows_out)
     _compare(group, "rows written", figures.rows_out, "rows of the new files", sum(file.record_count for file in added))
@@ -99,7 +99,7 @@ def _recorded_nulls(added: Iterable[DataFile], plain_columns: Collection[int]) -
     rows'."""
     counts = [file.null_value_counts or {} for file in added]
     everywhere = set(counts[0]).intersection(*counts[1:]) if counts else set()
-    return {field_id: sum(found[field_id] for found in counts) for field_id in everywhere.intersection(plain_columns)}
+    return {field_id: sum(nulls[field_id] for nulls in counts) for field_id in everywhere.intersection(plain_columns)}
 
 
 def _compare_nulls(group: FileGroup, left: Mapping[int, int], right: Mapping[int, int], left_name: str, right_name: str) -> int:

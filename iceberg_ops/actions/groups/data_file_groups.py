@@ -56,15 +56,15 @@ def data_file_groups(
     run: Run, plan: RewriteDataFilesPlan, options: RewriteDataFilesOptions, dangling: Sequence[DataFile] = ()
 ) -> GroupPlan[RewrittenGroup]:
     """The plan's groups in the form of the group-commit service. ``dangling`` are delete files that already apply to no file."""
-    works = works_of(
+    group_works = works_of(
         plan.groups, run.table.metadata, run.table.io,
         order=plan.order, sizes=options.sizes, operation_id=run.operation_id,
     )  # fmt: skip
     return GroupPlan(
         groups=tuple(map(planned_group, plan.groups)),
-        work=partial(_worked, run, plan.groups, works, options.progress.max_concurrent_file_group_rewrites),
+        work=partial(_worked, run, plan.groups, group_works, options.progress.max_concurrent_file_group_rewrites),
         strategy=_DataFileStrategy(
-            run=run, plan=plan, options=options, maps=RowMaps(run.table.io, works), dangling_already=tuple(dangling)
+            run=run, plan=plan, options=options, maps=RowMaps(run.table.io, group_works), dangling_already=tuple(dangling)
         ),
         snapshot_id=None if plan.snapshot is None else plan.snapshot.snapshot_id,
     )
@@ -129,27 +129,27 @@ class _DataFileStrategy(GroupStrategy[RewrittenGroup]):
     def plan_again(self, conflicted: Sequence[RewrittenGroup]) -> PlannedAgain[RewrittenGroup]:
         table = self.run.catalog.load_table(self.run.table.identifier[1:])
         check_same_table(self.run.table, table)
-        found = replanned(table, self.run.job.branch, self.plan, self.options, [group.group for group in conflicted])
+        result = replanned(table, self.run.job.branch, self.plan, self.options, [group.group for group in conflicted])
         run = replace(self.run, table=table, operation_id=f"{self.run.operation_id}-again", first_operation_id=self.run.lease_mark)
         return PlannedAgain(
-            plan=data_file_groups(run, found.plan, self.options), successors=found.successors, why_not=found.why_not
+            plan=data_file_groups(run, result.plan, self.options), successors=result.successors, why_not=result.why_not
         )
 
 
 def _worked(
-    run: Run, groups: Sequence[FileGroup], works: Sequence[GroupWork], at_once: int
+    run: Run, groups: Sequence[FileGroup], group_works: Sequence[GroupWork], at_once: int
 ) -> Generator[RewrittenGroup | FailedGroup]:
     """Groups when their last work is complete, certified; a group fails when its first work fails."""
     by_id = {group.group_id: group for group in groups}
     waiting = dict.fromkeys(by_id, 0)
-    for work in works:
+    for work in group_works:
         waiting[group_of_work(work.group_id)] += 1
     results: dict[str, list[GroupResult]] = {group_id: [] for group_id in by_id}
     failed: set[str] = set()
     columns = frozenset(f.field_id for f in run.table.schema.fields if f.type.is_primitive)
-    files, size = sum(len(work.tasks) for work in works), sum(map(work_bytes, works))
+    files, size = sum(len(work.tasks) for work in group_works), sum(map(work_bytes, group_works))
     meter = run.meter("rewriting", files, size, unit="files")
-    with closing(run_works(_runner(run, at_once), works, meter)) as answers:
+    with closing(run_works(_runner(run, at_once), group_works, meter)) as answers:
         for answer in answers:
             group_id = group_of_work(answer.group_id)
             waiting[group_id] -= 1

@@ -78,8 +78,8 @@ class GroupRecord:
             if planned.status in SETTLED:
                 continue
             reason = f"{planned.reason}; {rows} concurrently deleted rows are deleted in the new files" if rows else planned.reason
-            said = _of_finished(planned, group, "carried-over" if rows else "committed", reason)
-            self._outcome.groups[group.group_id] = replace(said, carried_over_rows=rows)
+            report = _of_finished(planned, group, "carried-over" if rows else "committed", reason)
+            self._outcome.groups[group.group_id] = replace(report, carried_over_rows=rows)
 
     def in_doubt(self, groups: Sequence[FinishedGroup], unknown: BaseException) -> None:
         """It is not known whether the groups are in the table."""

@@ -40,8 +40,8 @@ def worked_on_threads(groups: Sequence[G], work: Callable[[G], F], at_once: int,
     threads = ThreadPoolExecutor(at_once, thread_name_prefix="groups")
     try:
         for future in as_completed([threads.submit(attempt, group) for group in groups]):
-            group, found = future.result()
+            group, result = future.result()
             meter.advance(group.input_files, group.input_bytes)
-            yield found
+            yield result
     finally:
         threads.shutdown(wait=True, cancel_futures=True)

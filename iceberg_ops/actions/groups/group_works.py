@@ -42,7 +42,7 @@ def works_of(
 ) -> list[GroupWork]:
     """Works for all groups, in order, with task ids that keep their file names apart."""
     read = _read_context(metadata).to_json()
-    found: list[GroupWork] = []
+    tasks_of_groups: list[GroupWork] = []
     for group in groups:
         parts = even_parts(group.tasks, group.expected_output_files) if order.strategy == "binpack" else [group.tasks]
         write = _write_context(metadata, group.output_spec_id, order.sort_order_id).to_json()
@@ -55,15 +55,15 @@ def works_of(
                 io_properties=io.properties,
                 target_file_size=group.target_file_size if len(parts) < 2 else _target_of_part(group, tasks, sizes),
                 operation_id=operation_id,
-                task_id=f"{len(found):05d}",
+                task_id=f"{len(tasks_of_groups):05d}",
                 partition=None if group.partition is None else tuple(partition_to_json(group.partition)),
                 spec_id=group.output_spec_id,
                 ranges=group.expected_output_files,
                 range_file_size=write_max_file_size(sizes),
                 **_order_of(order),
             )
-            found.append(work)
-    return found
+            tasks_of_groups.append(work)
+    return tasks_of_groups
 
 
 def merged_bytes_of(table: Table, options: RewriteDataFilesOptions) -> MergedBytes:

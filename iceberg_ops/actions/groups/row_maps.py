@@ -23,10 +23,10 @@ from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 class RowMaps:
     """``works``: units of work by their id, as they were passed to the runner."""
 
-    def __init__(self, io: FileIO, works: Iterable[GroupWork]) -> None:
+    def __init__(self, io: FileIO, group_works: Iterable[GroupWork]) -> None:
         self._io = io
         self._identity = identity_under(io)
-        self._works = {work.group_id: work for work in works}
+        self._works = {work.group_id: work for work in group_works}
         self._made: dict[str, RowMap] = {}
         self._inputs: dict[str, tuple[str, ...]] = {}
 
@@ -36,13 +36,13 @@ class RowMaps:
         Raises ValidationError that names the input files of a work whose rows cannot be followed. These include the files of a work
         with a file that is live several times: its path does not show which deletes apply to which of its entries.
         """
-        wanted = {self._identity(path) for path in paths}
+        identities = {self._identity(path) for path in paths}
         results = [result for group in groups for result in group.results]
         entries = Counter(self._identity(path) for result in results for path in self._inputs_of(result.group_id))
         maps = []
         for result in results:
             inputs = self._inputs_of(result.group_id)
-            if any(self._identity(path) in wanted for path in inputs):
+            if any(self._identity(path) in identities for path in inputs):
                 if several := next((path for path in inputs if entries[self._identity(path)] > 1), None):
                     raise ValidationError(
                         f"concurrent deletes cannot be carried over: {several} is live several times", file_paths=inputs

@@ -87,11 +87,11 @@ class DeleteRows:
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
             return DeletedRows(committed=done, rows=0, evaluations=number)
-        found = plan(table, Scan.of_branch(self.branch, where))
+        scan_plan = plan(table, Scan.of_branch(self.branch, where))
         operation_id = f"{self.operation_id}-{number}"
         changed = ChangedRows(
             table=table,
-            found=found,
+            found=scan_plan,
             context=WriteContext.for_table(table.metadata),
             mode=self.mode,
             isolation=self.isolation,
@@ -101,12 +101,12 @@ class DeleteRows:
             granularity=self.granularity,
             fields=self._fields,
         )
-        if found.tasks and whole_files_match(found):
-            start = None if found.snapshot is None else found.snapshot.snapshot_id
+        if scan_plan.tasks and whole_files_match(scan_plan):
+            start = None if scan_plan.snapshot is None else scan_plan.snapshot.snapshot_id
             dropping = DeleteFiles(filter=where, starting_snapshot_id=start, **self._fields)
             return DeletedRows(committed=commit_staged(catalog, table, dropping, ()), rows=0, evaluations=number)
         changed.check_formats(writes_rows=False)
-        matched = matched_positions(table, found.tasks)
+        matched = matched_positions(table, scan_plan.tasks)
         if not matched:
             return DeletedRows(committed=None, rows=0, evaluations=number)
         return self._commit(catalog, changed, matched, number)
@@ -135,18 +135,18 @@ class DeleteRows:
         return RowFields(branch=self.branch, run_key=self.run_key, summary={ACTION: "delete", **self.summary}, staged=False)
 
 
-def whole_files_match(found: ScanPlan) -> bool:
+def whole_files_match(scan_plan: ScanPlan) -> bool:
     """All rows of every planned file match the scan's filter, so deleting them needs only metadata. The filter must be fully
     understood (``is_exact``)."""
-    return all(t.residual == ALWAYS_TRUE or metrics_all_match(found.filter, t.data_file) for t in found.tasks)
+    return all(t.residual == ALWAYS_TRUE or metrics_all_match(scan_plan.filter, t.data_file) for t in scan_plan.tasks)
 
 
 def matched_positions(table: Table, tasks: Sequence[FileScanTask]) -> Matched:
     """Positions of the live rows for which each task's residual is true; tasks without such rows are left out."""
     context = ReadContext.for_table(table.metadata, columns=[POS])
-    found = []
+    matched = []
     for task in tasks:
         positions = [np.asarray(batch.column(0), np.int64) for batch in read_task(task, context, table.io)]
         if any(len(p) for p in positions):
-            found.append((task, np.concatenate(positions)))
-    return found
+            matched.append((task, np.concatenate(positions)))
+    return matched

@@ -36,10 +36,10 @@ def merge_changes(statement: Statement, change: RowChange) -> RowChanges:
     work = LocalRows(statement)
     with work.cleared_up(), run.step("evaluate"):
         merging = _Merging(work, source, on, clauses)
-        found = [(task, merging.take(task)) for task in work.tasks]
+        matched = [(task, merging.take(task)) for task in work.tasks]
         if not (merging.repeated and needs_cardinality_check(change)):
             merging.insert()
-        return work.changes([(task, positions) for task, positions in found if len(positions)], repeated=merging.repeated)
+        return work.changes([(task, positions) for task, positions in matched if len(positions)], repeated=merging.repeated)
 
 
 class _Matches:
@@ -58,13 +58,13 @@ class _Matches:
 
     def of(self, rows: pa.RecordBatch) -> tuple[Numbers, Numbers]:
         """For each row of the table its first source row (-1: none), and the number of its source rows."""
-        places = [self._schema.fields.index(wanted) for wanted, _ in self._on.keys]
+        places = [self._schema.fields.index(column) for column, _ in self._on.keys]
         codes = self._keys.find([_comparable(rows.column(i)) for i in places])
         codes = np.where(self._on.also.of_target(rows, self._schema) & (codes < len(self._counts)), codes, -1)
-        found = np.flatnonzero(codes >= 0)
+        matched_rows = np.flatnonzero(codes >= 0)
         first, count = np.full(len(codes), -1, np.int64), np.zeros(len(codes), np.int64)
-        first[found], count[found] = self._first[codes[found]], self._counts[codes[found]]
-        self._met[codes[found]] = True
+        first[matched_rows], count[matched_rows] = self._first[codes[matched_rows]], self._counts[codes[matched_rows]]
+        self._met[codes[matched_rows]] = True
         return first, count
 
     def unmet(self) -> Mask:

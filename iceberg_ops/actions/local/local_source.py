@@ -60,10 +60,10 @@ class LocalSource:
         place, names = self._named(path)
         if folder := next((part for name in names for part in name[:-1] if "=" in part), None):
             raise NeedsSparkError.to(f"source {path} has values in folder names ({folder})")
-        found = sorted(str(place.joinpath(*name)) for name in names)
+        locations = sorted(str(place.joinpath(*name)) for name in names)
         with file_errors(path):
-            self._stamps |= {location: _stamp(location) for location in found}
-        return found
+            self._stamps |= {location: _stamp(location) for location in locations}
+        return locations
 
     def size(self, path: str) -> tuple[int, int]:
         """The number of files of rows at a source path, and their bytes.
@@ -165,8 +165,8 @@ def _link(path: str, link: Path, what: str) -> NeedsSparkError:
 
 
 def _stamp(location: str) -> Stamp:
-    found = os.stat(location)
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    status = os.stat(location)
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 @contextmanager

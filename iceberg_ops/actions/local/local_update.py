@@ -20,8 +20,8 @@ def update_changes(statement: Statement) -> RowChanges:
     values = values_of_row(statement.schema, set_values(Sides(statement.schema), change.set), otherwise_kept=True)
     work = LocalRows(statement)
     with work.cleared_up(), run.step("evaluate"):
-        found = [(task, _updated(work, task, values)) for task in work.tasks]
-        return work.changes([(task, positions) for task, positions in found if len(positions)])
+        updated = [(task, _updated(work, task, values)) for task in work.tasks]
+        return work.changes([(task, positions) for task, positions in updated if len(positions)])
 
 
 def _updated(work: LocalRows, task: FileScanTask, values: Sequence[SetValue]) -> Positions:

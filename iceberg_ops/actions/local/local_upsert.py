@@ -70,26 +70,26 @@ def _columns(run: Run, source: SourceRows, options: WriteOptions) -> Columns:
     fields = run.table.schema.fields
     names = [name for name in source.names if name not in options.source_only_columns]
     known = matched(names, fields, f"source {source.name}")
-    found = []
+    pairs = []
     for name in names:
-        wanted = known.get(name)
-        if wanted is None:
+        column = known.get(name)
+        if column is None:
             raise SchemaError(f"source {source.name}: column {not_of_table(name, fields)}")
         given = source.find(name)
         assert given is not None
-        source.check_fit(given, wanted)
-        found.append((wanted, given))
-    check_required_columns(source.name, [wanted for wanted, _ in found], run.table.schema)
-    return found
+        source.check_fit(given, column)
+        pairs.append((column, given))
+    check_required_columns(source.name, [column for column, _ in pairs], run.table.schema)
+    return pairs
 
 
 def _latest(source: SourceRows, options: WriteOptions, columns: Columns, keys: Sequence[NestedField]) -> _Latest:
     """Raises DataError for a key that still has several rows."""
-    own = {wanted.field_id: given for wanted, given in columns}
+    given_by_id = {column.field_id: given for column, given in columns}
     for f in keys:
-        if f.field_id not in own:
+        if f.field_id not in given_by_id:
             raise SchemaError(f"upsert key {f.name!r} is not a column of the source ({', '.join(source.names)})")
-    of_key = [own[f.field_id] for f in keys]
+    of_key = [given_by_id[f.field_id] for f in keys]
     deletes = _deletes(source, options.delete_when)
     order = _order(source, options.order_by)
     rows = source.rows
@@ -104,7 +104,7 @@ def _latest(source: SourceRows, options: WriteOptions, columns: Columns, keys: S
         _check_one_each(source, options.order_by, of_key, np.where(counts, codes, -1))
     kept = pa.array(counts)
     stored = [source.column(given).filter(kept) for _, given in columns]
-    batch = pa.RecordBatch.from_arrays(stored, names=[wanted.name for wanted, _ in columns])
+    batch = pa.RecordBatch.from_arrays(stored, names=[column.name for column, _ in columns])
     latest = _Latest(columns, batch, deletes[counts])
     _check_required(source, latest, keys)
     return latest

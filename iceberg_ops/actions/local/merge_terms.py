@@ -124,17 +124,17 @@ def _key(sides: Sides, part: Conjunct) -> tuple[NestedField, NestedField]:
     names = dict(sides.side_of(column, "ON") for column in part.pair)
     if any(len(name) > 1 for name in names.values()):
         raise NeedsSparkError.to(f"merge ON {part.text}")
-    wanted = named(names["target"][0], sides.target.fields)
+    target = named(names["target"][0], sides.target.fields)
     given = sides.source.find(names["source"][0])
-    if wanted is None or given is None:
-        raise WhereError(f"ON {part.text}: {names['source' if wanted else 'target'][0]!r} is not a column")
-    if not _are_one_kind(wanted, given):
-        raise NeedsSparkError.to(f"merge ON {part.text}, of types {wanted.type} and {given.type},")
-    return wanted, given
+    if target is None or given is None:
+        raise WhereError(f"ON {part.text}: {names['source' if target else 'target'][0]!r} is not a column")
+    if not _are_one_kind(target, given):
+        raise NeedsSparkError.to(f"merge ON {part.text}, of types {target.type} and {given.type},")
+    return target, given
 
 
-def _are_one_kind(wanted: NestedField, given: NestedField) -> bool:
-    a, b = wanted.type, given.type
+def _are_one_kind(target: NestedField, given: NestedField) -> bool:
+    a, b = target.type, given.type
     if isinstance(a, DecimalType) and isinstance(b, DecimalType):
         return a.scale == b.scale
     names = {str(getattr(a, "name", "")), str(getattr(b, "name", ""))}
@@ -147,7 +147,7 @@ def _sides_of(sides: Sides, part: Conjunct, what: str) -> set[Side]:
 
 def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Side) -> Condition:
     """``constant``: the side that evaluates a condition without columns."""
-    found: dict[Side, Expression] = {"target": ALWAYS_TRUE, "source": ALWAYS_TRUE}
+    by_side: dict[Side, Expression] = {"target": ALWAYS_TRUE, "source": ALWAYS_TRUE}
     for part in parts:
         asked = _sides_of(sides, part, what)
         if len(asked) > 1:
@@ -156,10 +156,10 @@ def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Sid
         try:
             bound = _bound(sides, side, part)
             refuse_opaque_parts(bound, f"merge {what} {part.text}")
-            found[side] = and_(found[side], bound)
+            by_side[side] = and_(by_side[side], bound)
         except TypesNotComparedError:
             raise NeedsSparkError.to(f"a comparison of different types in merge {what} {part.text}") from None
-    return Condition(found["target"], found["source"])
+    return Condition(by_side["target"], by_side["source"])
 
 
 def _bound(sides: Sides, side: Side, part: Conjunct) -> Expression:

@@ -112,23 +112,23 @@ class Sides:
 def set_values(sides: Sides, given: Mapping[str, str]) -> dict[str, SetValue]:
     """``given`` (column -> SQL) by the table's column names. Raises OptionError for an unknown column or one that is set twice,
     UnsupportedError for an expression or conversion that needs Spark, SchemaError and WhereError."""
-    found: dict[str, SetValue] = {}
+    assigned: dict[str, SetValue] = {}
     for name, text in given.items():
         f = set_column(sides.target, name)
-        if f.name in found:
+        if f.name in assigned:
             raise OptionError(f"SET assigns {f.name!r} twice")
-        found[f.name] = _value(sides, f, text)
-    return found
+        assigned[f.name] = _value(sides, f, text)
+    return assigned
 
 
 def set_column(schema: Schema, name: str) -> NestedField:
     """The top-level column that SET names. Raises OptionError, UnsupportedError for a field of a struct."""
-    found = schema.find(name, case_sensitive=False)
-    if found is None:
+    column = schema.find(name, case_sensitive=False)
+    if column is None:
         raise OptionError(f"SET {not_of_table(name, schema.fields)}")
-    if found not in schema.fields:
+    if column not in schema.fields:
         raise NeedsSparkError.to(f"SET of {name!r}, a field of a struct,")
-    return found
+    return column
 
 
 def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
@@ -200,11 +200,11 @@ def from_source(source: SourceRows, f: NestedField, name: str, what: str) -> Set
 
 def values_of_row(schema: Schema, values: Mapping[str, SetValue], *, otherwise_kept: bool) -> Sequence[SetValue]:
     """One value for each of the table's columns: without a given one the old value (``otherwise_kept``), or the write default."""
-    found = []
+    row_values = []
     for place, f in enumerate(schema.fields):
-        own = SetValue(f, "target", place) if otherwise_kept else None
-        found.append(values.get(f.name) or own or _default(f))
-    return found
+        present = SetValue(f, "target", place) if otherwise_kept else None
+        row_values.append(values.get(f.name) or present or _default(f))
+    return row_values
 
 
 def _default(f: NestedField) -> SetValue:

@@ -89,14 +89,14 @@ def _rows_of_text(run: Run, source: Source, files: LocalSource) -> Generator[pa.
     fit."""
     name, schema = ", ".join(paths_of(source)), run.table.schema
     locations = [location for path in paths_of(source) for location in files.files(path)]
-    found = text_rows(source, locations, files.io, schema)
-    _fields(name, [f.name for f in found.fields], schema)
+    text = text_rows(source, locations, files.io, schema)
+    _fields(name, [f.name for f in text.fields], schema)
     check = partial(conform, schema=schema)
     try:
-        check(pa.RecordBatch.from_pylist([], arrow_schema(Schema.of(*found.fields))))
+        check(pa.RecordBatch.from_pylist([], arrow_schema(Schema.of(*text.fields))))
     except DataError as e:
         raise SchemaError(f"source {name}: {e}") from None
-    return found.batches(check)
+    return text.batches(check)
 
 
 def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
@@ -104,8 +104,8 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
     _, schema = choose_snapshot(other.metadata, snapshot_id=source.snapshot_id, ref=source.ref)
     fields = _fields(other.name, [f.name for f in schema.fields], run.table.schema)
     for f in schema.fields:
-        if not type_fits(f.type, wanted := fields[f.name].type):
-            raise NeedsSparkError.to(f"source table {other.name}: column {f.name} is {f.type}, not {wanted}")
+        if not type_fits(f.type, target_type := fields[f.name].type):
+            raise NeedsSparkError.to(f"source table {other.name}: column {f.name} is {f.type}, not {target_type}")
     scan = scan_of(source)
     return (batch for batch in scan_batches(other, scan, check_texts=True))
 
@@ -152,11 +152,11 @@ def _planned(run: Run, source: Source, files: LocalSource) -> list[SourcePart]:
 
 def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedField]:
     """The table's fields by the source's column names. Raises SchemaError."""
-    found = matched(names, schema.fields, f"source {source}")
-    if unknown := [name for name in names if name not in found]:
+    fields = matched(names, schema.fields, f"source {source}")
+    if unknown := [name for name in names if name not in fields]:
         raise SchemaError(f"source {source}: column {not_of_table(unknown[0], schema.fields)}")
-    check_required_columns(source, found.values(), schema)
-    return found
+    check_required_columns(source, fields.values(), schema)
+    return fields
 
 
 def check_required_columns(source: str, given: Collection[NestedField], schema: Schema) -> None:

@@ -58,12 +58,12 @@ class SourceRows:
     def column(self, f: NestedField) -> pa.Array:
         return self.rows.column(self.schema.fields.index(f))
 
-    def check_fit(self, f: NestedField, wanted: NestedField) -> None:
+    def check_fit(self, f: NestedField, target: NestedField) -> None:
         """Raise UnsupportedError unless the values of column ``f`` are valid for the table's column ``wanted`` without
         conversion."""
-        as_stored = fits(arrow_type(f.type), wanted.type) and (self.of_files or type_fits(f.type, wanted.type))
-        if f.type != wanted.type and not as_stored:
-            raise NeedsSparkError.to(f"source column {f.name} of type {f.type} as {wanted.name} of type {wanted.type}")
+        as_stored = fits(arrow_type(f.type), target.type) and (self.of_files or type_fits(f.type, target.type))
+        if f.type != target.type and not as_stored:
+            raise NeedsSparkError.to(f"source column {f.name} of type {f.type} as {target.name} of type {target.type}")
 
 
 def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
@@ -80,18 +80,18 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     scan = scan_of(source)
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
     _check_names(other.name, [f.name for f in schema.fields])
-    found = scan_batches(other, scan, check_texts=True)
-    return SourceRows(other.name, schema, _held(other.name, schema, found), {}, of_files=False)
+    batches = scan_batches(other, scan, check_texts=True)
+    return SourceRows(other.name, schema, _held(other.name, schema, batches), {}, of_files=False)
 
 
 def _read_text(run: Run, source: Source, files: LocalSource) -> SourceRows:
     paths = paths_of(source)
-    found = text_rows(source, [location for path in paths for location in files.files(path)], files.io, run.table.schema)
-    name, schema = ", ".join(paths), Schema.of(*found.fields)
+    rows = text_rows(source, [location for path in paths for location in files.files(path)], files.io, run.table.schema)
+    name, schema = ", ".join(paths), Schema.of(*rows.fields)
     for f in schema.fields_by_id.values():
         if str(f.type) == "uuid" or isinstance(f.type, FixedType):  # Spark has text and binary, which compare differently
             raise NeedsSparkError.to(f"{source.format} column {f.name} of type {f.type} in a source of {run.job.job}")
-    return SourceRows(name, schema, _held(name, schema, found.batches(None)), {}, of_files=False)
+    return SourceRows(name, schema, _held(name, schema, rows.batches(None)), {}, of_files=False)
 
 
 def _read_files(run: Run, paths: Iterable[str], files: LocalSource) -> SourceRows:

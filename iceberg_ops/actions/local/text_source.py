@@ -191,45 +191,45 @@ def _chunk(location: str, text: bytes, line: int) -> Chunk:
 def _csv(files: _Files, source: Source, options: CsvOptions, schema: Schema) -> TextRows:
     heads = {}
     for location in files.locations:
-        found = (first_fields(chunk, options) for chunk in files.of(location))
-        if (head := next((head for head in found if head is not None), None)) is not None:
+        candidates = (first_fields(chunk, options) for chunk in files.of(location))
+        if (head := next((head for head in candidates if head is not None), None)) is not None:
             heads[location] = head[1]
-    own = names_by_file(heads, options, schema, ", ".join(source.paths))
-    names = united_names(own.values())
+    names_of_files = names_by_file(heads, options, schema, ", ".join(source.paths))
+    names = united_names(names_of_files.values())
     known = {f.name.lower(): f for f in schema.fields}
     types = {name: STRING if f.type.is_nested else f.type for name, f in known.items()}
     if options.infers and not known.keys() >= (unknown := {name.lower() for name in names}):
-        guessed = _guessed(files, options, own)
+        guessed = _guessed(files, options, names_of_files)
         types |= {name: guessed[name] for name in unknown - known.keys()}
-    wanted: list[IcebergType] = [types.get(name.lower(), STRING) for name in names]
-    for name, type_ in zip(names, wanted, strict=True):
+    column_types: list[IcebergType] = [types.get(name.lower(), STRING) for name in names]
+    for name, type_ in zip(names, column_types, strict=True):
         _check_has_text(name, type_, source.format)
-    shapes = {location: shape_of(names, wanted, have) for location, have in own.items()}
-    plain = shape_of(names, wanted, names)
+    shapes = {location: shape_of(names, column_types, have) for location, have in names_of_files.items()}
+    plain = shape_of(names, column_types, names)
 
     def parsed() -> Iterator[tuple[Chunk, Parsed]]:
         for chunk, skip in without_headers(files.chunks(), options):
             with unpaired_named(chunk.file, options):
                 yield chunk, csv_rows.parse(chunk.texts, shapes.get(chunk.file, plain), of_chunks(options), skip=skip)
 
-    return _rows([*zip(names, wanted, strict=True)], parsed, options)
+    return _rows([*zip(names, column_types, strict=True)], parsed, options)
 
 
-def _guessed(files: _Files, options: CsvOptions, own: dict[str, list[str]]) -> dict[str, IcebergType]:
-    found = []
+def _guessed(files: _Files, options: CsvOptions, names_of_files: dict[str, list[str]]) -> dict[str, IcebergType]:
+    guesses = []
     for chunk, skip in without_headers(files.chunks(), options):
-        names = own[chunk.file]
+        names = names_of_files[chunk.file]
         with unpaired_named(chunk.file, options):
-            found.append((names, csv_rows.guessed_types(chunk.texts, len(names), of_chunks(options), skip=skip)))
-    return united_guesses(found)
+            guesses.append((names, csv_rows.guessed_types(chunk.texts, len(names), of_chunks(options), skip=skip)))
+    return united_guesses(guesses)
 
 
 def _json(files: _Files, source: Source, options: JsonOptions, schema: Schema) -> TextRows:
-    table, found = StructType(tuple(_optional(f) for f in schema.fields)), Occurring()
+    table, occurring = StructType(tuple(_optional(f) for f in schema.fields)), Occurring()
     for chunk in files.chunks():
-        found.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), _pass))
-    fields = source_fields(found, table, as_text=options.as_text)
-    if found.fields is None:  # no record shows which columns there are
+        occurring.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), _pass))
+    fields = source_fields(occurring, table, as_text=options.as_text)
+    if occurring.fields is None:  # no record shows which columns there are
         fields = tuple(f for f in table.fields if not has_nested_keys(f.type) and not _without_text(f.type))
     for f in fields:
         check_map_keys(f)
@@ -246,8 +246,8 @@ def _rows(
     columns: list[tuple[str, IcebergType]], parsed: Callable[[], Iterator[tuple[Chunk, Parsed]]], options: TextOptions
 ) -> TextRows:
     def batches(check: Check | None) -> Generator[pa.RecordBatch]:
-        for chunk, found in parsed():
-            batch = _batch([name for name, _ in columns], found, chunk, options, check)
+        for chunk, parsed_columns in parsed():
+            batch = _batch([name for name, _ in columns], parsed_columns, chunk, options, check)
             if batch.num_rows:
                 yield batch
 

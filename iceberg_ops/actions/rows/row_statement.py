@@ -43,12 +43,12 @@ def planned(run: Run, rows: RowEvaluator, kind: StatementKind) -> Statement:
     where = ALWAYS_TRUE if run.job.where is None else rows.condition(run, run.job.where, subqueries=True)
     properties, change = run.table.properties, run.job.change
     with run.step("plan"):
-        found = plan(run.table, Scan.of_branch(run.job.branch, where))
+        scan_plan = plan(run.table, Scan.of_branch(run.job.branch, where))
     return Statement(
         run=run,
         options=options,
         filter=where,
-        found=found,
+        found=scan_plan,
         mode=cast("WriteMode", (change.mode if change else None) or kind.mode.of(properties)),
         isolation=options.isolation or cast("Isolation", kind.isolation.of(properties)),
     )

@@ -27,19 +27,19 @@ def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
 
     Raises OptionError if there are none or one is named twice, SchemaError for one that cannot be a key.
     """
-    found = []
+    columns = []
     for name in names or [schema.names_by_id[i] for i in schema.identifier_field_ids]:
         f = schema.find(name, case_sensitive=False)
         if f is None:
             raise SchemaError(f"upsert-keys: {name!r} is not a column of the table")
         if schema.parents[f.field_id] is not None or not can_be_key(f.type):
             raise SchemaError(f"upsert-keys: {name!r} of type {f.type} cannot be a key: it must be a top-level, exact value")
-        if f in found:
+        if f in columns:
             raise OptionError(f"upsert-keys: {name!r} names column {f.name!r} a second time: name each key once")
-        found.append(f)
-    if not found:
+        columns.append(f)
+    if not columns:
         raise OptionError("upsert needs upsert-keys: the table has no identifier fields")
-    return found
+    return columns
 
 
 def check_order(source: Source | None, name: str | None, schema: Schema) -> None:

@@ -74,15 +74,15 @@ class Outcome:
         """Add to a metric; it is then reported even if it is 0."""
         self.metrics[name] = self.metrics.get(name, 0) + amount
 
-    def keep(self, found: Findings) -> None:
+    def keep(self, findings: Findings) -> None:
         """The content of the report if the job fails after this point."""
-        self.plan_id = found.plan_id
-        self.metrics = dict(found.metrics)
-        self.groups = {group.group_id: group for group in found.groups}
-        self.skipped = list(found.skipped)
-        self.kept_snapshots = list(found.kept_snapshots)
-        self.files = list(found.files)
-        self.failures = list(found.failures)
+        self.plan_id = findings.plan_id
+        self.metrics = dict(findings.metrics)
+        self.groups = {group.group_id: group for group in findings.groups}
+        self.skipped = list(findings.skipped)
+        self.kept_snapshots = list(findings.kept_snapshots)
+        self.files = list(findings.files)
+        self.failures = list(findings.failures)
 
     def found(self) -> Findings:
         """The kept findings, with later additions."""
@@ -230,9 +230,9 @@ class Run:
     @property
     def summary(self) -> dict[str, str]:
         """Snapshot summary keys every commit of this run carries beside its run key."""
-        found = {**self.engine_summary, ACTION: self.job.job, **work_summary(self.job)}
+        properties = {**self.engine_summary, ACTION: self.job.job, **work_summary(self.job)}
         if self.job.run_key is None:
-            found[MADE_UP] = "true"
+            properties[MADE_UP] = "true"
         if self.outcome.plan_id:
-            found[PLAN_ID] = self.outcome.plan_id
-        return found
+            properties[PLAN_ID] = self.outcome.plan_id
+        return properties

@@ -39,13 +39,13 @@ def tell_of_other_runs(run: Run) -> None:
     more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
     minutes = max(1, max(lease.expires_at_ms - run.now_ms() for lease in others) // _MINUTE_MS)
     one, several = f"holds a lease on the table for {minutes} min: it", f"hold leases on the table for up to {minutes} min: each"
-    told = (
+    warning = (
         f"{named}{more} {one if len(others) == 1 else several} works on it now, or was killed and does not; "
         "of two runs that replace the same files, the one that commits last is refused"
     )
-    log.warning("%s %s: %s", run.job.job, run.job.table, told)
+    log.warning("%s %s: %s", run.job.job, run.job.table, warning)
     with run.step(STEP) as detail:
-        detail.append(told)
+        detail.append(warning)
 
 
 def _who(lease: Lease, run: Run) -> str:

@@ -194,8 +194,8 @@ def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
     """The report with the job's secrets hidden in all texts that may come from drivers, libraries and locations."""
     secrets, error = job.secrets(), report.error
 
-    def files(found: list[SkippedFile]) -> list[SkippedFile]:
-        return [SkippedFile(file_path=hide_in_path(f.file_path, secrets), reason=hide(f.reason, secrets)) for f in found]
+    def files(skipped: list[SkippedFile]) -> list[SkippedFile]:
+        return [SkippedFile(file_path=hide_in_path(f.file_path, secrets), reason=hide(f.reason, secrets)) for f in skipped]
 
     return replace(
         report,

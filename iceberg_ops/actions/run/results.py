@@ -73,13 +73,13 @@ class AlreadyCommitted(Committed):
 Result = NothingToDo | Planned | Committed
 
 
-def committed_earlier(found: Findings, table: Table, snapshot_id: int | None) -> AlreadyCommitted:
+def committed_earlier(findings: Findings, table: Table, snapshot_id: int | None) -> AlreadyCommitted:
     """The result of a job whose run key is in the table: ``snapshot_id`` is its snapshot, None: no longer known."""
-    return AlreadyCommitted(found=found, table=table, snapshot_ids=() if snapshot_id is None else (snapshot_id,))
+    return AlreadyCommitted(found=findings, table=table, snapshot_ids=() if snapshot_id is None else (snapshot_id,))
 
 
-def result_of(done: operation.Committed, found: Findings) -> Committed:
+def result_of(done: operation.Committed, findings: Findings) -> Committed:
     """The result of a job that made one commit."""
     of = AlreadyCommitted if done.already_committed else Committed
     ids = () if done.snapshot is None else (done.snapshot.snapshot_id,)
-    return of(found=found, table=done.table, snapshot_ids=ids, attempts=done.attempts)
+    return of(found=findings, table=done.table, snapshot_ids=ids, attempts=done.attempts)

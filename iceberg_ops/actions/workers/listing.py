@@ -28,7 +28,7 @@ def listed(
     runner: object,
     *,
     by_prefix: bool = False,
-    told: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[FileInfo]:
     """Files below ``location``; ``runner`` lists if it can (``SpreadingRunner``). ``told`` receives the number of shares done, and
     of all.
@@ -41,30 +41,30 @@ def listed(
     if by_prefix or not isinstance(runner, SpreadingRunner) or not isinstance(store, ListsFolders):
         yield from io.list_prefix(location)
         return
-    found, folders = _top(store, location, runner.parallelism * _SHARES_PER_TASK * _FOLDERS_PER_SHARE)
-    yield from found
+    infos, folders = _top(store, location, runner.parallelism * _SHARES_PER_TASK * _FOLDERS_PER_SHARE)
+    yield from infos
     shares = _shares(store, folders, runner.parallelism * _SHARES_PER_TASK)
     with closing(runner.spread(list_share, shares)) as answers:
         for done, answer in enumerate(answers, 1):
             for folder, files in json.loads(answer):
                 for name, size, modified_ms in files:
                     yield FileInfo(f"{folder}/{name}", size, modified_ms)
-            told(done, len(shares))
+            on_progress(done, len(shares))
 
 
 def _top(store: ListsFolders, location: str, enough: int) -> tuple[list[FileInfo], list[str]]:
     """Files of the first levels, and the folders where the walk stopped, if there are enough of them."""
-    found: list[FileInfo] = []
+    infos: list[FileInfo] = []
     level, walked = [location], 0
     while level and len(level) < enough and walked < _MOST_WALKED:
         below: list[str] = []
         for folder in level:
             folders, files = store.list_folder(folder)
             below += folders
-            found += files
+            infos += files
         walked += len(level)
         level = below
-    return found, level
+    return infos, level
 
 
 def _shares(store: FileIO, folders: list[str], count: int) -> list[str]:
@@ -75,11 +75,11 @@ def _shares(store: FileIO, folders: list[str], count: int) -> list[str]:
 
 def list_share(text: str) -> str:
     """A task: every file below its folders, as [[folder, [[name, size, modified], ...]], ...]."""
-    told = json.loads(text)
-    io = load_file_io(told["io"])
-    found: dict[str, list[tuple[str, int, int | None]]] = {}
-    for root in told["folders"]:
+    request = json.loads(text)
+    io = load_file_io(request["io"])
+    by_folder: dict[str, list[tuple[str, int, int | None]]] = {}
+    for root in request["folders"]:
         for info in io.list_prefix(root):
             folder, _, name = info.location.rpartition("/")
-            found.setdefault(folder, []).append((name, info.size, info.modified_ms))
-    return json.dumps(list(found.items()))
+            by_folder.setdefault(folder, []).append((name, info.size, info.modified_ms))
+    return json.dumps(list(by_folder.items()))

@@ -37,22 +37,22 @@ class LocalRunner:
         self.inline_bytes = inline_bytes
         self._told: Callable[[str, float], None] = lambda group_id, share: None
 
-    def watch(self, told: Callable[[str, float], None]) -> None:
+    def watch(self, on_progress: Callable[[str, float], None]) -> None:
         """See ``WatchedRunner``."""
-        self._told = told
+        self._told = on_progress
 
     def limited(self, works_at_a_time: int) -> LocalRunner:
         """The same runner, with at most that many works at a time."""
         return LocalRunner(workers=min(self.workers, works_at_a_time), inline_bytes=self.inline_bytes)
 
-    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
+    def run(self, group_works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """See ``RewriteRunner.run``."""
-        in_memory = any(work.io_properties.get("io-impl") == "memory" for work in works)
-        divisible = len(works) > 1 or any(self._is_staged(work) for work in works)
-        if in_memory or not divisible or self.workers < 2 or sum(map(work_bytes, works)) <= self.inline_bytes:
-            yield from map(attempt, works)
+        in_memory = any(work.io_properties.get("io-impl") == "memory" for work in group_works)
+        divisible = len(group_works) > 1 or any(self._is_staged(work) for work in group_works)
+        if in_memory or not divisible or self.workers < 2 or sum(map(work_bytes, group_works)) <= self.inline_bytes:
+            yield from map(attempt, group_works)
         else:
-            yield from self._in_processes(works)
+            yield from self._in_processes(group_works)
 
     @property
     def parallelism(self) -> int:
@@ -75,12 +75,12 @@ class LocalRunner:
 
     def _sorted(self, work: GroupWork, workers: WorkerProcesses) -> GroupResult | GroupFailure:
         def run_all(stage: Callable[[str], str], texts: list[str]) -> list[str]:
-            found: dict[int, str] = {}
+            answer_texts: dict[int, str] = {}
             errors: list[Exception] = []
             try:
                 for done, (index, answer) in enumerate(workers.answers(partial(attempt_stage, stage), texts), 1):
                     try:
-                        found[index] = answer_of_stage(answer.result())
+                        answer_texts[index] = answer_of_stage(answer.result())
                     except Exception as e:  # noqa: BLE001 - raised when no task writes any more
                         errors.append(e)
                     self._told(work.group_id, share_of_sort(stage, done, len(texts)))
@@ -89,7 +89,7 @@ class LocalRunner:
                 raise
             if errors:
                 raise errors[0]
-            return [found[index] for index in range(len(texts))]
+            return [answer_texts[index] for index in range(len(texts))]
 
         try:
             return sorted_in_stages(work, stage_parts(work_bytes(work), self.workers), run_all)
@@ -98,12 +98,12 @@ class LocalRunner:
         except Exception as e:  # noqa: BLE001 - a worker that is lost
             return _not_answered(work, e)
 
-    def _in_processes(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
+    def _in_processes(self, group_works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """Large sorts one after the other, by all workers; then the largest units of work first, so that the last one to finish is
         short."""
-        staged = [work for work in works if self._is_staged(work)]
-        others = sorted((work for work in works if not self._is_staged(work)), key=work_bytes, reverse=True)
-        with WorkerProcesses(self.workers if staged else min(self.workers, len(works))) as workers:
+        staged = [work for work in group_works if self._is_staged(work)]
+        others = sorted((work for work in group_works if not self._is_staged(work)), key=work_bytes, reverse=True)
+        with WorkerProcesses(self.workers if staged else min(self.workers, len(group_works))) as workers:
             for work in staged:
                 yield self._sorted(work, workers)
             for index, answer in workers.answers(attempt, others):

@@ -67,14 +67,14 @@ class Meter:
             log.info("%s: %s", self._subject, progress)
 
 
-def run_works(runner: RewriteRunner, works: Sequence[GroupWork], meter: Meter) -> Generator[GroupResult | GroupFailure]:
+def run_works(runner: RewriteRunner, group_works: Sequence[GroupWork], meter: Meter) -> Generator[GroupResult | GroupFailure]:
     """``runner.run(works)``; counts every answer, and every part of a large sort. A caller that stops early closes it: after that
     no work is running."""
-    sizes = {work.group_id: work_bytes(work) for work in works}
-    files = {work.group_id: len(work.tasks) for work in works}
+    sizes = {work.group_id: work_bytes(work) for work in group_works}
+    files = {work.group_id: len(work.tasks) for work in group_works}
     if isinstance(runner, WatchedRunner):
         runner.watch(lambda group_id, share: meter.part(group_id, int(share * sizes[group_id])))
-    with closing(runner.run(works)) as answers:
+    with closing(runner.run(group_works)) as answers:
         for answer in answers:
             meter.part(answer.group_id, 0)
             meter.advance(files[answer.group_id], sizes[answer.group_id])

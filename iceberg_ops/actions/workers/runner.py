@@ -62,7 +62,7 @@ class RewriteRunner(Protocol):
     @property
     def name(self) -> str: ...
 
-    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
+    def run(self, group_works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """One answer per work, in completion order. The failure of one work does not stop the others.
 
         A caller that stops early closes the generator: after that no work is running, and no more files are written.
@@ -91,7 +91,7 @@ class SpreadingRunner(Protocol):
 class WatchedRunner(Protocol):
     """A runner that reports the progress of a long unit of work before it is done."""
 
-    def watch(self, told: Callable[[str, float], None]) -> None:
+    def watch(self, on_progress: Callable[[str, float], None]) -> None:
         """Call ``told`` with the group id of a work and the finished share of it."""
         ...
 

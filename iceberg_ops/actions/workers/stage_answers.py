@@ -24,10 +24,10 @@ def attempt_stage(stage: Callable[[str], str], text: str) -> str:
 
 def answer_of_stage(text: str) -> str:
     """The answer. Raises the error of the stage."""
-    found = json.loads(text)
-    if "answer" not in found:
-        raise error_of_code(found["code"], found["message"])
-    return str(found["answer"])
+    document = json.loads(text)
+    if "answer" not in document:
+        raise error_of_code(document["code"], document["message"])
+    return str(document["answer"])
 
 
 def share_of_sort(stage: Callable[[str], str], done: int, tasks: int) -> float:

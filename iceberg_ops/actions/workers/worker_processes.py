@@ -218,7 +218,7 @@ def _started(folder: str | None, prints: bool) -> _Worker:
     """A new process, which has the other ends of its pipes. If it cannot be started, no pipe is left open. ``prints``: to this
     process's standard error; else nowhere."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    path = [found for p in sys.path if isinstance(p, str) and (found := p or _working_folder())]
+    path = [entry for p in sys.path if isinstance(p, str) and (entry := p or _working_folder())]
     with ExitStack() as theirs, ExitStack() as ours:
         output, errors = (2, None) if prints else (subprocess.DEVNULL, subprocess.DEVNULL)
         for_requests, requests = _pipe(theirs, ours)

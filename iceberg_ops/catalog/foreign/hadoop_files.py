@@ -44,16 +44,16 @@ def hadoop_files(kind: str, given: Mapping[str, str], settings: Mapping[str, str
     """The properties here of a catalog of type ``kind`` with the properties ``given``. Raises Unusable for a warehouse in a default
     file system that is not supported."""
     files = given.get(IO_IMPL) or _FILES_OF.get(kind, _HADOOP)
-    own = {key.removeprefix(_OF_CATALOG): value for key, value in given.items() if key.startswith(_OF_CATALOG)}
+    of_catalog = {key.removeprefix(_OF_CATALOG): value for key, value in given.items() if key.startswith(_OF_CATALOG)}
     if files not in (_HADOOP, _BY_SCHEME):
-        notes += [f"hadoop.{key} has no effect beside its {IO_IMPL}" for key in sorted(own)]
+        notes += [f"hadoop.{key} has no effect beside its {IO_IMPL}" for key in sorted(of_catalog)]
         return {}
     of_spark = {key.removeprefix(_OF_SPARK): value for key, value in settings.items() if key.startswith(_OF_SPARK)}
-    both = with_default_file_system(of_spark) | with_default_file_system(own)
+    both = with_default_file_system(of_spark) | with_default_file_system(of_catalog)
     warehouse = urlsplit(given.get("warehouse", ""))
     of_hdfs = {f"{_OF_CATALOG}{key}": value for key, value in both.items() if key.startswith(_OF_HDFS)}
     is_by_scheme = files == _BY_SCHEME
-    notes += [f"hadoop.{key} has no effect here" for key in sorted(own) if not _has_effect(key, is_by_scheme)]
+    notes += [f"hadoop.{key} has no effect here" for key in sorted(of_catalog) if not _has_effect(key, is_by_scheme)]
     default = dict[str, str]()
     if not warehouse.scheme and warehouse.path and (kind == "filesystem" or not (is_by_scheme or kind == "rest")):
         default = _in_default_file_system(both, of_hdfs)
@@ -92,9 +92,9 @@ def _of_s3a(given: Mapping[str, str], both: Mapping[str, str], bucket: str, note
     notes += [f"{key} has no effect here, because its warehouse is in another bucket" for key in others]
     both = {**both, **{f"fs.s3a.{key.removeprefix(of_bucket)}": both[key] for key in both if bucket and key.startswith(of_bucket)}}
     notes += [f"{key} has no effect here" for key in _WHO_AND_HOW if key in both]
-    found = {_S3A[key]: value for key, value in both.items() if key in _S3A}
-    if (endpoint := found.get("s3.endpoint")) and "://" not in endpoint:
-        found["s3.endpoint"] = f"{'http' if both.get(_TLS, 'true').lower() == 'false' else 'https'}://{endpoint}"
-    unread = sorted(name for name, value in found.items() if given.get(name, value) != value)
+    properties = {_S3A[key]: value for key, value in both.items() if key in _S3A}
+    if (endpoint := properties.get("s3.endpoint")) and "://" not in endpoint:
+        properties["s3.endpoint"] = f"{'http' if both.get(_TLS, 'true').lower() == 'false' else 'https'}://{endpoint}"
+    unread = sorted(name for name, value in properties.items() if given.get(name, value) != value)
     notes += [f"{name} has no effect, because Spark reads fs.s3a.* for its files" for name in unread]
-    return found
+    return properties

@@ -13,14 +13,14 @@ _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 def parse_properties(text: str) -> dict[str, str]:
     """Key -> value; the last value of a repeated key wins. Values are stripped of spaces, as in Spark."""
-    found = {}
+    properties = {}
     for line in _logical_lines(text):
         key = _KEY.match(line)
         assert key is not None, "it matches the empty text"
         between = _BETWEEN.match(line, key.end())
         assert between is not None, "it matches the empty text"
-        found[_plain(key[0])] = _plain(line[between.end() :]).strip(" \t\f")
-    return found
+        properties[_plain(key[0])] = _plain(line[between.end() :]).strip(" \t\f")
+    return properties
 
 
 def _logical_lines(text: str) -> Iterator[str]:

@@ -49,7 +49,9 @@ def pyiceberg_catalogs(environment: Mapping[str, str], path: Path | None = None)
         raise OptionError(f"{where}: catalog must be a mapping of names to settings")
     spelled = {name.lower(): name for name in _catalogs_as_written(content)}
     files = [] if file is None else [file]
-    return files, [_taken(spelled.get(name, name), where, found) for name, found in _with_variables(catalogs, environment).items()]
+    return files, [
+        _taken(spelled.get(name, name), where, settings) for name, settings in _with_variables(catalogs, environment).items()
+    ]
 
 
 def _file(environment: Mapping[str, str]) -> Path | None:
@@ -62,31 +64,31 @@ def _lower(value: Any, where: str) -> dict[str, Any]:
     """The mapping with its keys in lower case. Raises OptionError for keys that differ only in case."""
     if not isinstance(value, Mapping):
         raise OptionError(f"{where}: must be a mapping of keys to values")
-    found: dict[str, Any] = {}
+    lowered: dict[str, Any] = {}
     for key, inner in value.items():
-        if key.lower() in found:
+        if key.lower() in lowered:
             raise OptionError(f"{where}: key {key!r} is given twice, in another case: keep one of them")
-        found[key.lower()] = _lower(inner, where) if isinstance(inner, Mapping) else inner
-    return found
+        lowered[key.lower()] = _lower(inner, where) if isinstance(inner, Mapping) else inner
+    return lowered
 
 
 def _catalogs_as_written(content: Any) -> list[str]:
-    found: Any = next((inner for key, inner in content.items() if key.lower() == "catalog"), {}) if content else {}
-    return list(found) if isinstance(found, Mapping) else []
+    catalogs: Any = next((inner for key, inner in content.items() if key.lower() == "catalog"), {}) if content else {}
+    return list(catalogs) if isinstance(catalogs, Mapping) else []
 
 
 def _with_variables(catalogs: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """The catalogs with the settings of the environment: lower case, with ``-`` for ``_`` and ``.`` for ``__``."""
-    found: dict[str, Any] = {name: dict(inner) if isinstance(inner, Mapping) else inner for name, inner in catalogs.items()}
+    merged: dict[str, Any] = {name: dict(inner) if isinstance(inner, Mapping) else inner for name, inner in catalogs.items()}
     for variable, value in environment.items():
         if not (lower := variable.lower()).startswith(f"{_PREFIX}catalog__"):
             continue
         parts = [part.replace("__", ".").replace("_", "-") for part in lower.removeprefix(_PREFIX).split("__", maxsplit=2)]
         name, key = parts[1], parts[2] if len(parts) > 2 else None
-        if key is None or not name or not isinstance(found.setdefault(name, {}), dict):
+        if key is None or not name or not isinstance(merged.setdefault(name, {}), dict):
             raise OptionError(f"{variable} must be PYICEBERG_CATALOG__NAME__KEY, and NAME a mapping in the file")
-        found[name][key] = value
-    return found
+        merged[name][key] = value
+    return merged
 
 
 def _taken(name: str, where: str, settings: Any) -> Taken:
@@ -104,13 +106,13 @@ def _taken(name: str, where: str, settings: Any) -> Taken:
 
 def _flat(settings: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
     """The settings that are texts; of the others only ``auth`` is used."""
-    found = {key: value for key, value in settings.items() if isinstance(value, str)}
+    properties = {key: value for key, value in settings.items() if isinstance(value, str)}
     for key, value in settings.items():
         if key == "auth" and isinstance(value, Mapping):
-            found |= _authentication(value)
+            properties |= _authentication(value)
         elif not isinstance(value, str):
             notes.append(f"{key} has no effect here, because it is not text")
-    return found
+    return properties
 
 
 def _authentication(auth: Mapping[str, Any]) -> dict[str, str]:
@@ -141,22 +143,22 @@ def _kind(properties: dict[str, str], notes: list[str]) -> str:
             raise Unusable(f"py-catalog-impl {code!r} is not a class that is known here")
         return _CLASSES[code]
     uri = properties.get("uri", "")
-    found = next((kind for begun, kind in _TYPE_OF_URI.items() if uri.startswith(begun)), None)
-    if found is None:
+    kind = next((kind for begun, kind in _TYPE_OF_URI.items() if uri.startswith(begun)), None)
+    if kind is None:
         raise Unusable("neither type nor the scheme of its uri says what kind of catalog it is")
-    return found
+    return kind
 
 
 def _renamed(properties: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for key, value in properties.items():
         if key == "py-io-impl":
             if value not in _FILE_IOS:
                 notes.append(f"{key} {value} has no effect here: files are read by the scheme of their location")
         elif key == "s3.force-virtual-addressing":
-            found["s3.path-style-access"] = "false" if value.lower() in ("true", "1", "t", "y", "yes", "on") else "true"
+            renamed["s3.path-style-access"] = "false" if value.lower() in ("true", "1", "t", "y", "yes", "on") else "true"
         elif key == "s3.server-side-encryption":
-            found["s3.sse.type"] = _ENCRYPTION.get(value.lower(), value)
+            renamed["s3.sse.type"] = _ENCRYPTION.get(value.lower(), value)
         elif key not in _WITHOUT_MEANING:
-            found[_RENAMED.get(key, key)] = value
-    return found
+            renamed[_RENAMED.get(key, key)] = value
+    return renamed

@@ -89,12 +89,12 @@ def _taken(name: str, source: str, settings: Mapping[str, str], environment: Map
 
 def _spelled(given: Mapping[str, str], is_name: Callable[[str], bool]) -> dict[str, str]:
     """The properties with the names that ``is_name`` knows in lower case. Raises Unusable for one that is there twice."""
-    found: dict[str, str] = {}
+    spelled: dict[str, str] = {}
     for key, value in given.items():
         name = key.lower() if is_name(key.lower()) and not key.startswith("hadoop.") else key
-        if found.setdefault(name, value) != value:
+        if spelled.setdefault(name, value) != value:
             raise Unusable(f"its property {name} is set twice, in another case, to different values: keep one of them")
-    return found
+    return spelled
 
 
 def _of_environment(given: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -120,7 +120,7 @@ def _kind(given: dict[str, str]) -> str:
 
 
 def _kept(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for key, value in given.items():
         if key == IO_IMPL and value not in JAVA_NAMES:
             notes.append(f"{key} {value} has no effect here: files are read by the scheme of their location")
@@ -129,12 +129,12 @@ def _kept(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
         elif key in _IGNORED_BY_JAVA:
             notes.append(f"{key} has no effect, as in Java: it is {key.removeprefix('nessie.')} there")
         elif not key.startswith((*_OF_ENGINE, *_OF_JDBC, "hadoop.")):
-            found[key] = value
-    return found
+            properties[key] = value
+    return properties
 
 
 def _metastore(settings: Mapping[str, str]) -> str:
-    found = next((value for key in _METASTORES if (value := settings.get(key))), None)
-    if found is None:
+    uri = next((value for key in _METASTORES if (value := settings.get(key))), None)
+    if uri is None:
         raise Unusable("it has no uri of its Hive Metastore, and hive-site.xml is not read: set its property uri")
-    return found
+    return uri

@@ -121,8 +121,10 @@ class GlueCatalog(OneLevelCatalog):
         try:
             self._glue.change("CreateTable", DatabaseName=database, TableInput=record)
         except EntityExists as e:
-            found = self._record((database, record["Name"]))
-            of_whom = "" if found is None or location_in(found) else ", as a record that is not an Iceberg table: delete it in Glue"
+            existing = self._record((database, record["Name"]))
+            of_whom = (
+                "" if existing is None or location_in(existing) else ", as a record that is not an Iceberg table: delete it in Glue"
+            )
             raise AlreadyExistsError(f"table {name} already exists in catalog {self.name}{of_whom}") from e
         except NoSuchEntity as e:
             raise RefusedError(f"table {name} could not be created: {e}; nothing was changed") from e
@@ -316,11 +318,11 @@ class GlueCatalog(OneLevelCatalog):
             record = self._glue.read_one("GetDatabase", "Database", Name=database)
         except NoSuchEntity:
             return None
-        found: dict[str, str] = dict(record.get("Parameters") or {})
+        properties: dict[str, str] = dict(record.get("Parameters") or {})
         for key, name in ((_LOCATION, "LocationUri"), (DESCRIPTION, "Description")):
             if record.get(name):
-                found[key] = record[name]
-        return found
+                properties[key] = record[name]
+        return properties
 
     def _tables_in(self, database: str) -> Iterator[dict[str, Any]]:
         """Glue's records of a database, of Iceberg or not, page by page. Raises NoSuchNamespaceError."""

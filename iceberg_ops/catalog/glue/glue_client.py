@@ -70,16 +70,16 @@ class Glue:
     ) -> None:
         self._catalog, self._sleep = catalog, sleep
         self._id = properties.get("glue.id")
-        found = found_keys(properties, "glue", environment)
+        aws_keys = found_keys(properties, "glue", environment)
         named = (properties.get("glue.region"), properties.get("client.region"))
         region = next(
-            filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"), found.region)), None
+            filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"), aws_keys.region)), None
         )
         if not region:
             raise OptionError(f"catalog {catalog} (type glue) needs a region: set glue.region, client.region or AWS_REGION")
         self._endpoint = properties.get("glue.endpoint", f"https://glue.{region}.amazonaws.com").rstrip("/") + "/"
         secrets = KnownSecrets(properties)
-        signature = SigV4(found.keys, service="glue", region=region, secrets=secrets)
+        signature = SigV4(aws_keys.keys, service="glue", region=region, secrets=secrets)
         client = new_client({}, _TIMEOUTS_S)
         self._connection = Connection(catalog, client, secrets, authorization=signature, sleep=sleep, repeats_answered=False)
 
@@ -94,20 +94,20 @@ class Glue:
 
     def read_one(self, call: str, key: str, **arguments: Any) -> dict[str, Any]:
         """The object ``key`` of an answer. Raises what ``read`` raises."""
-        found = self.read(call, **arguments).get(key)
-        if not isinstance(found, dict) or not found.get("Name"):
+        entry = self.read(call, **arguments).get(key)
+        if not isinstance(entry, dict) or not entry.get("Name"):
             raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} has no {key}: it is not Glue's")
-        return found
+        return entry
 
     def pages(self, call: str, key: str, **arguments: Any) -> Iterator[Any]:
         """Every element of a list that comes in pages. Raises what ``read`` raises."""
         token, seen = dict[str, str](), set[str]()
         while True:
-            found = self.read(call, **arguments, **token)
-            if not isinstance(listed := found.get(key), list):
+            page = self.read(call, **arguments, **token)
+            if not isinstance(listed := page.get(key), list):
                 raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} has no {key}: it is not Glue's")
             yield from listed
-            if not (following := found.get("NextToken")):
+            if not (following := page.get("NextToken")):
                 return
             if following in seen:
                 raise CatalogUnavailableError(
@@ -137,12 +137,12 @@ class Glue:
     def _document(self, call: str, answer: Answer) -> dict[str, Any]:
         """Raises CatalogUnavailableError for an answer that is not Glue's (a gateway's): a change may have happened."""
         try:
-            found = msgspec.json.decode(answer.body or b"{}")
+            document = msgspec.json.decode(answer.body or b"{}")
         except msgspec.DecodeError:
-            found = None
-        if not isinstance(found, dict):
+            document = None
+        if not isinstance(document, dict):
             raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} is not a JSON object: it is not Glue's")
-        return found
+        return document
 
     def _error_of(self, call: str, answer: Answer) -> Exception:
         kind = _kind_of(answer)
@@ -161,8 +161,8 @@ class Glue:
 def _kind_of(answer: Answer) -> str:
     """The name of an error: ``__type`` may begin with a namespace and a ``#``."""
     try:
-        found = msgspec.json.decode(answer.body)
+        document = msgspec.json.decode(answer.body)
     except msgspec.DecodeError:
-        found = {}
-    named = found.get("__type") if isinstance(found, dict) else None
+        document = {}
+    named = document.get("__type") if isinstance(document, dict) else None
     return str(named or answer.headers.get("x-amzn-errortype", "")).rpartition("#")[2].partition(":")[0]

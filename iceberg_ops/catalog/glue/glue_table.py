@@ -42,27 +42,27 @@ def new_input(
 ) -> dict[str, Any]:
     """The record of a table whose current metadata is ``metadata``, at ``location``. ``record`` and ``expected``: its former record
     and location, None for a new table. Comments on columns that only Glue has are kept."""
-    found = {} if record is None else input_of(record, name)
-    parameters = {**found.get("Parameters", {}), TABLE_TYPE: ICEBERG, METADATA_LOCATION: location}
+    current = {} if record is None else input_of(record, name)
+    parameters = {**current.get("Parameters", {}), TABLE_TYPE: ICEBERG, METADATA_LOCATION: location}
     parameters.pop(ATTEMPT, None)
     if expected is not None:
         parameters[PREVIOUS_METADATA_LOCATION] = expected
     if (description := metadata.properties.get(DESCRIPTION)) is not None:
-        found["Description"] = description
-    comments = {c["Name"]: c["Comment"] for c in found.get("StorageDescriptor", {}).get("Columns", ()) if c.get("Comment")}
+        current["Description"] = description
+    comments = {c["Name"]: c["Comment"] for c in current.get("StorageDescriptor", {}).get("Columns", ()) if c.get("Comment")}
     storage: dict[str, Any] = {"Location": metadata.location, "Columns": _columns(metadata, comments)}
     storage["AdditionalLocations"] = sorted({metadata.properties[key] for key in _PLACES if key in metadata.properties})
-    return {**found, "Name": name, "TableType": "EXTERNAL_TABLE", "Parameters": parameters, "StorageDescriptor": storage}
+    return {**current, "Name": name, "TableType": "EXTERNAL_TABLE", "Parameters": parameters, "StorageDescriptor": storage}
 
 
 def _columns(metadata: TableMetadata, comments: Mapping[str, str]) -> list[dict[str, Any]]:
     """Columns of the current schema, then those that only former schemas have."""
-    found: dict[str, dict[str, Any]] = {}
+    columns: dict[str, dict[str, Any]] = {}
     former = [schema for schema in metadata.schemas if schema.schema_id != metadata.schema.schema_id]
     for schema in (metadata.schema, *former):
         for field in schema.fields:
-            found.setdefault(field.name, _column(field, schema is metadata.schema, comments))
-    return list(found.values())
+            columns.setdefault(field.name, _column(field, schema is metadata.schema, comments))
+    return list(columns.values())
 
 
 def _column(field: NestedField, is_current: bool, comments: Mapping[str, str]) -> dict[str, Any]:

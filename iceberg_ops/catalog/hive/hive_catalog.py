@@ -138,8 +138,8 @@ class HiveCatalog(OneLevelCatalog):
             self._metastore.call(lambda client: client.create_table_with_environment_context(table, _context()))
         except ObjectExists:
             with looking_after_a_change():  # The metastore itself tries again what its database did not answer.
-                found = self._current_location(identifier)
-            if found != location:
+                current = self._current_location(identifier)
+            if current != location:
                 raise AlreadyExistsError(f"table {database}.{name} already exists in catalog {self.name}") from None
         except (NoSuchObject, InvalidObject) as e:
             raise RefusedError(f"table {database}.{name} could not be created: {e}; nothing was changed") from e
@@ -180,8 +180,8 @@ class HiveCatalog(OneLevelCatalog):
     def _any_table(self, identifier: Identifier) -> bool:
         """Whether the metastore has a table with the name, of Hive or of Iceberg."""
         database, name = identifier
-        found: list[str] = self._metastore.call(lambda client: client.get_tables(database, name))
-        return name in found
+        names: list[str] = self._metastore.call(lambda client: client.get_tables(database, name))
+        return name in names
 
     def _altered(self, identifier: Identifier, table: HiveTable, expected: str) -> bool:
         """Write the record if the table is at ``expected``; return False if it certainly is not. Raises NotAppliedError,
@@ -231,8 +231,8 @@ class HiveCatalog(OneLevelCatalog):
         if properties is None:
             table = self._hive_table(identifier)
             properties = {} if table is None else table.parameters
-        wanted = properties.get(LOCK_ENABLED)
-        if self._locks if wanted is None else wanted.lower() == "true":
+        setting = properties.get(LOCK_ENABLED)
+        if self._locks if setting is None else setting.lower() == "true":
             database, name = identifier
             with locked(self._metastore, database, name, self._sleep) as lock:
                 self._here.lock = lock
@@ -343,12 +343,12 @@ class HiveCatalog(OneLevelCatalog):
             record: Database = self._metastore.call(lambda client: client.get_database(database))
         except NoSuchObject:
             return None
-        found = dict(record.parameters or {})
+        properties = dict(record.parameters or {})
         if record.description:
-            found[_COMMENT] = record.description
+            properties[_COMMENT] = record.description
         if record.locationUri:
-            found[_LOCATION] = record.locationUri
-        return found
+            properties[_LOCATION] = record.locationUri
+        return properties
 
     def _is_kept(self, name: str) -> bool:
         """See ``OneLevelCatalog``. The metastore finds ``t `` by ``t``; but a lock on ``t `` is not that on ``t``."""
@@ -361,8 +361,8 @@ class HiveCatalog(OneLevelCatalog):
 
 def _tables(database: str, names: list[str], client: ThriftHiveMetastore.Client) -> list[HiveTable]:
     request = GetTablesRequest(dbName=database, tblNames=names, capabilities=_CAPABILITIES)
-    found: list[HiveTable] = client.get_table_objects_by_name_req(request).tables
-    return found
+    tables: list[HiveTable] = client.get_table_objects_by_name_req(request).tables
+    return tables
 
 
 def _location_in(table: HiveTable) -> str | None:

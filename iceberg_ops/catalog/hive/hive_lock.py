@@ -91,7 +91,7 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
     component = LockComponent(type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname=database, tablename=name)
     request = LockRequest(component=[component], user=user_name(), hostname=socket.gethostname(), agentInfo=agent)
     try:
-        found = metastore.call(lambda client: client.lock(request))
+        response = metastore.call(lambda client: client.lock(request))
     except (NotAppliedError, RefusedError):
         raise
     except BaseException as e:
@@ -99,7 +99,7 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
         if isinstance(e, CatalogUnavailableError):
             raise NotAppliedError(f"table {database}.{name}: no lock: {e}") from e
         raise
-    lock_id, state, pause, until = found.lockid, found.state, _FIRST_PAUSE_S, time.monotonic() + WAIT_S
+    lock_id, state, pause, until = response.lockid, response.state, _FIRST_PAUSE_S, time.monotonic() + WAIT_S
     try:
         while state == LockState.WAITING and time.monotonic() < until:
             sleep(pause)

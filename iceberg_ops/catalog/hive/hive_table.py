@@ -91,8 +91,8 @@ def set_metadata(table: HiveTable, location: str, metadata: TableMetadata, befor
     if expected:
         parameters[PREVIOUS_METADATA_LOCATION] = expected
     handler = parameters.pop(_STORAGE_HANDLER, "")
-    wanted = metadata.properties.get(ENGINE_ENABLED)
-    is_for_hive = ENGINE_ENABLED not in before and handler.startswith(_HANDLER) if wanted is None else wanted.lower() == "true"
+    setting = metadata.properties.get(ENGINE_ENABLED)
+    is_for_hive = ENGINE_ENABLED not in before and handler.startswith(_HANDLER) if setting is None else setting.lower() == "true"
     if is_for_hive:
         parameters[_STORAGE_HANDLER] = f"{_HANDLER}StorageHandler"
     parameters.pop("COLUMN_STATS_ACCURATE", None)  # Hive would answer queries from statistics of an earlier state.
@@ -108,17 +108,17 @@ def set_metadata(table: HiveTable, location: str, metadata: TableMetadata, befor
 
 def _shown(metadata: TableMetadata) -> dict[str, str]:
     """The metadata's content in its displayed form, without values that are too long for the metastore."""
-    found = {"snapshot-count": str(len(metadata.snapshots)), "current-schema": _json(schema_to_dict(metadata.schema))}
+    parameters = {"snapshot-count": str(len(metadata.snapshots)), "current-schema": _json(schema_to_dict(metadata.schema))}
     if not metadata.spec.is_unpartitioned:
-        found["default-partition-spec"] = _json(spec_to_dict(metadata.spec))
+        parameters["default-partition-spec"] = _json(spec_to_dict(metadata.spec))
     if metadata.sort_order.fields:
-        found["default-sort-order"] = _json(sort_order_to_dict(metadata.sort_order))
+        parameters["default-sort-order"] = _json(sort_order_to_dict(metadata.sort_order))
     if (snapshot := metadata.current_snapshot) is not None:
-        found["current-snapshot-id"] = str(snapshot.snapshot_id)
-        found["current-snapshot-timestamp-ms"] = str(snapshot.timestamp_ms)
-        found["current-snapshot-summary"] = _json({k: v for k, v in snapshot.summary.items() if k != "operation"})
-        found |= {name: snapshot.summary[key] for key, name in _STATISTICS.items() if key in snapshot.summary}
-    return {key: value for key, value in found.items() if len(value) <= MOST_CHARACTERS}
+        parameters["current-snapshot-id"] = str(snapshot.snapshot_id)
+        parameters["current-snapshot-timestamp-ms"] = str(snapshot.timestamp_ms)
+        parameters["current-snapshot-summary"] = _json({k: v for k, v in snapshot.summary.items() if k != "operation"})
+        parameters |= {name: snapshot.summary[key] for key, name in _STATISTICS.items() if key in snapshot.summary}
+    return {key: value for key, value in parameters.items() if len(value) <= MOST_CHARACTERS}
 
 
 def _storage(metadata: TableMetadata, is_for_hive: bool) -> StorageDescriptor:

@@ -99,7 +99,7 @@ class Metastore:
         call."""
         connection = self._opened()
         try:
-            found = do(connection.client)
+            result = do(connection.client)
         except TException as e:
             if (answer := _ANSWERS.get(type(e))) is not None:
                 self._free.append(connection)
@@ -120,7 +120,7 @@ class Metastore:
             connection.close()  # A later call must not read this call's answer.
             raise
         self._free.append(connection)
-        return found
+        return result
 
     def _opened(self) -> _Connection:
         while True:
@@ -182,9 +182,9 @@ def user_name() -> str:
 
 def _address(text: str) -> tuple[str, int]:
     try:
-        found = urlsplit(text.strip())
-        if found.scheme == "thrift" and found.hostname:
-            return found.hostname, found.port or DEFAULT_PORT
+        url = urlsplit(text.strip())
+        if url.scheme == "thrift" and url.hostname:
+            return url.hostname, url.port or DEFAULT_PORT
     except ValueError:
         pass  # The port is not a number: the same result.
     raise OptionError("catalog property uri of a Hive catalog must be thrift://host:port; several are separated by commas")

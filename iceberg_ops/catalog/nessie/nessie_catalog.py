@@ -153,11 +153,11 @@ class NessieCatalog(RecordingCatalog):
     def _to_change(self, reference: Reference, *keys: Key) -> Contents:
         """What the keys have, for a commit on top of it. Raises NotAppliedError if Nessie does not answer: nothing is sent yet."""
         try:
-            found = self._nessie.contents(reference, keys)
+            contents = self._nessie.contents(reference, keys)
         except CatalogUnavailableError as e:
             raise NotAppliedError(str(e)) from e
-        self._check_can_change(found.state, reference)
-        return found
+        self._check_can_change(contents.state, reference)
+        return contents
 
     def _current_location(self, identifier: Identifier) -> str | None:
         place = self._place(identifier) if identifier else None
@@ -195,19 +195,19 @@ class NessieCatalog(RecordingCatalog):
 
     def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
         place, target = self._place(old), self._place(new)
-        found = self._to_change(place.reference, place.key, target.key)
-        if self._nessie.name_of(target.reference) != found.state.name or target.reference.hash:
+        contents = self._to_change(place.reference, place.key, target.key)
+        if self._nessie.name_of(target.reference) != contents.state.name or target.reference.hash:
             raise RefusedError(
                 f"table {'.'.join(old)} cannot be renamed to {'.'.join(new)}, which is on another reference: merge references in "
                 f"Nessie; nothing was changed"
             )
-        content = found.found.get(place.key)
+        content = contents.found.get(place.key)
         if content is None or location_in(content) != expected:
             return False
-        if target.key in found.found:
+        if target.key in contents.found:
             raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}")
         message = f"Iceberg rename table from '{'.'.join(place.key)}' to '{'.'.join(target.key)}'"
-        return self._committed(found.state, message, [delete(place.key), put(target.key, content)])
+        return self._committed(contents.state, message, [delete(place.key), put(target.key, content)])
 
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         place = self._place(identifier)
@@ -289,11 +289,11 @@ class NessieCatalog(RecordingCatalog):
         if not can_be_stored(parent):
             return []
         condition = f"{_below(parent)} && size(entry.keyElements) > {len(parent)}"
-        found: set[tuple[str, ...]] = set()
+        namespaces: set[tuple[str, ...]] = set()
         for kind, key in self._nessie.entries(self._nessie.reference, condition):
             if key[: len(parent)] == parent and (len(key) > len(parent) + 1 or (kind == NAMESPACE and len(key) > len(parent))):
-                found.add(key[: len(parent) + 1])
-        return sorted(found)
+                namespaces.add(key[: len(parent) + 1])
+        return sorted(namespaces)
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
         """Namespaces above it that are missing are created in the same commit."""
@@ -346,8 +346,8 @@ class NessieCatalog(RecordingCatalog):
         """Servers that do not check namespaces have tables in namespaces that were never created, or below a table."""
         if not _can_be_key(namespace):
             return False
-        found = self._nessie.contents(reference, [namespace]).found.get(namespace)
-        if found is not None and found.get("type") == NAMESPACE:
+        content = self._nessie.contents(reference, [namespace]).found.get(namespace)
+        if content is not None and content.get("type") == NAMESPACE:
             return True
         condition = f"{_below(namespace)} && size(entry.keyElements) > {len(namespace)}"
         return any(key[: len(namespace)] == namespace for _, key in self._nessie.entries(reference, condition))

@@ -119,21 +119,21 @@ class Nessie:
     def contents(self, reference: Reference, keys: Sequence[Key]) -> Contents:
         """Raises TerminalError if there is no such reference, CatalogUnavailableError."""
         body = {"requestedKeys": [{"elements": key} for key in keys]}
-        found = self._read("POST", reference, "contents", ("contents", _STATE), body=body)
-        contents = {tuple(one["key"]["elements"]): one["content"] for one in found["contents"]}
-        return Contents(self._state(reference, found[_STATE]), contents)
+        answer = self._read("POST", reference, "contents", ("contents", _STATE), body=body)
+        contents = {tuple(one["key"]["elements"]): one["content"] for one in answer["contents"]}
+        return Contents(self._state(reference, answer[_STATE]), contents)
 
     def entries(self, reference: Reference, condition: str) -> Iterator[tuple[str, Key]]:
         """Type and key of the entries for which ``condition`` (of the Common Expression Language) is true. Pages are of one
         commit. Raises what ``contents`` raises."""
         params, seen = {"filter": condition, "max-records": str(_ENTRIES_AT_ONCE)}, set[str]()
         while True:
-            found = self._read("GET", reference, "entries", ("entries", _STATE), params=params)
-            for entry in found["entries"]:
+            page = self._read("GET", reference, "entries", ("entries", _STATE), params=params)
+            for entry in page["entries"]:
                 yield str(entry["type"]), tuple(entry["name"]["elements"])
-            if not self._has_next_page(found, params, seen):
+            if not self._has_next_page(page, params, seen):
                 return
-            state = self._state(reference, found[_STATE])
+            state = self._state(reference, page[_STATE])
             reference = Reference(state.name, state.hash)
 
     def _state(self, reference: Reference, effective: Mapping[str, Any]) -> State:
@@ -185,10 +185,10 @@ class Nessie:
         return self._connection.ask(method, address, **request)
 
     def _document(self, answer: Answer, needed: Sequence[str] = ()) -> Any:
-        found = answer.document("a request")
-        if not isinstance(found, dict) or not found.keys() >= set(needed):
+        document = answer.document("a request")
+        if not isinstance(document, dict) or not document.keys() >= set(needed):
             raise CatalogUnavailableError(f"catalog {self._catalog}: the answer is not Nessie's")
-        return found
+        return document
 
     def _refusal(self, what: str, answer: Answer) -> IcebergOpsError:
         error = self._error(answer)
@@ -201,16 +201,16 @@ class Nessie:
 
     def _error(self, answer: Answer) -> _Error:
         try:
-            found = msgspec.json.decode(answer.body)
+            document = msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _Error()
-        if not isinstance(found, dict) or not isinstance(found.get("errorCode"), str):
+        if not isinstance(document, dict) or not isinstance(document.get("errorCode"), str):
             return _Error()
-        details = found.get("errorDetails")
+        details = document.get("errorDetails")
         conflicts = details.get("conflicts") if isinstance(details, dict) else None
         kinds = frozenset(str(one.get("conflictType")) for one in conflicts or () if isinstance(one, dict))
-        message = self._secrets.hide(" ".join(str(found.get("message") or "no message").split()))
-        return _Error(found["errorCode"], message, kinds)
+        message = self._secrets.hide(" ".join(str(document.get("message") or "no message").split()))
+        return _Error(document["errorCode"], message, kinds)
 
     # commits
 
@@ -222,10 +222,10 @@ class Nessie:
         Raises Conflict, NotAppliedError and RefusedError if nothing was changed, and CatalogUnavailableError if the commit may have
         happened."""
         mark = uuid.uuid4().hex
-        told = {"application-type": "iceberg", **(properties or {}), _MARK: mark}
+        commit_properties = {"application-type": "iceberg", **(properties or {}), _MARK: mark}
         meta: dict[str, Any] = {
             "message": message,
-            "allProperties": {key: [value] for key, value in told.items()},
+            "allProperties": {key: [value] for key, value in commit_properties.items()},
             "authors": [self._user or _os_user()],
         }
         address = self._address(Reference(state.name, state.hash), "history/commit")
@@ -244,20 +244,22 @@ class Nessie:
     def _not_committed(self, state: State, mark: str, message: str, answer: Answer) -> None:
         """Return normally if the commit has happened after all; see ``commit``."""
         error = self._error(answer)
-        said = f"catalog {self._catalog}: {message}: Nessie answers {answer.status} {error.code}: {error.message or answer.text}"
+        message_of_server = (
+            f"catalog {self._catalog}: {message}: Nessie answers {answer.status} {error.code}: {error.message or answer.text}"
+        )
         if error.code and answer.status in (409, 429):
             if self._has(state, mark):
                 return
             if answer.status == 409:
-                raise Conflict(said, error.kinds)
-            raise NotAppliedError(said)
+                raise Conflict(message_of_server, error.kinds)
+            raise NotAppliedError(message_of_server)
         if error.code == _NO_REFERENCE:
-            raise Conflict(said, frozenset())
+            raise Conflict(message_of_server, frozenset())
         if not answer.is_refusal or (answer.status in (404, 409) and not error.code):
-            raise CatalogUnavailableError(said)
+            raise CatalogUnavailableError(message_of_server)
         if answer.status in (429, 503):
-            raise NotAppliedError(said)
-        raise RefusedError(f"{said}; nothing was changed")
+            raise NotAppliedError(message_of_server)
+        raise RefusedError(f"{message_of_server}; nothing was changed")
 
     def _has(self, since: State, mark: str) -> bool:
         """Whether the branch has a commit with the mark after ``since``. Raises CatalogUnavailableError if this cannot be
@@ -285,17 +287,17 @@ class Nessie:
     def _history(self, reference: Reference, fetch: str) -> Iterator[Mapping[str, Any]]:
         params, seen = {"fetch": fetch}, set[str]()
         while True:
-            found = self._read("GET", reference, "history", ["logEntries"], params=params)
-            yield from found["logEntries"]
-            if not self._has_next_page(found, params, seen):
+            page = self._read("GET", reference, "history", ["logEntries"], params=params)
+            yield from page["logEntries"]
+            if not self._has_next_page(page, params, seen):
                 return
 
-    def _has_next_page(self, found: Mapping[str, Any], params: dict[str, str], seen: set[str]) -> bool:
+    def _has_next_page(self, page: Mapping[str, Any], params: dict[str, str], seen: set[str]) -> bool:
         """Whether a page follows ``found``; then ``params`` ask for it. ``seen``: the tokens of the pages before. Raises
         CatalogUnavailableError."""
-        if not found.get("hasMore"):
+        if not page.get("hasMore"):
             return False
-        token = found.get("token")
+        token = page.get("token")
         if not isinstance(token, str) or not token:
             raise CatalogUnavailableError(f"catalog {self._catalog}: the answer is not Nessie's: more entries, and no page token")
         if token in seen:

@@ -37,10 +37,10 @@ def split_name(name: str) -> tuple[str, Reference | None]:
     if "@" not in name and "#" not in name:
         return name, None
     text = name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in _QUOTES else name
-    found = _NAME.fullmatch(text)
-    if found is None or (found[3] is not None and not is_hash(found[3])):
+    match = _NAME.fullmatch(text)
+    if match is None or (match[3] is not None and not is_hash(match[3])):
         raise BadInputError(
             f"table name {name!r}: with @ or # it must be table@reference, table@reference#hash or table#hash, where the hash is "
             f"8 to 64 hexadecimal digits"
         )
-    return found[1], Reference(found[2], found[3])
+    return match[1], Reference(match[2], match[3])

@@ -55,17 +55,17 @@ class NessieSettings:
         return uri
 
     def _reference(self) -> Reference:
-        found = Reference(self.get("ref"), self.get("ref.hash"))
-        if found.hash is not None and not is_hash(found.hash):
-            raise OptionError(f"catalog property ref.hash is {found.hash!r}: must be 8 to 64 hexadecimal digits")
-        return found
+        reference = Reference(self.get("ref"), self.get("ref.hash"))
+        if reference.hash is not None and not is_hash(reference.hash):
+            raise OptionError(f"catalog property ref.hash is {reference.hash!r}: must be 8 to 64 hexadecimal digits")
+        return reference
 
     def _seconds(self, name: str, default_ms: int) -> float:
         text = self.get(name)
-        found = default_ms if text is None else count_of(text)
-        if not found:
+        milliseconds = default_ms if text is None else count_of(text)
+        if not milliseconds:
             raise OptionError(f"catalog property {name} is {text!r}: must be a whole number above 0 (milliseconds)")
-        return found / 1000
+        return milliseconds / 1000
 
     def _proof(self) -> dict[str, str]:
         for name in (_AUTH + "token", _AUTH + "username", _OAUTH2 + "client-id"):

@@ -127,36 +127,36 @@ def shortened(text: str) -> str:
 def refusal(catalog: str, what: str, answer: Answer, missing: IcebergOpsError | None = None) -> IcebergOpsError:
     """The error for an answer that is not a success and has no special meaning for ``what`` ("loading table ns.t"). ``missing``:
     the error for a 404, unless its type says otherwise."""
-    said = f"catalog {catalog}: {what} was refused ({answer})"
+    message = f"catalog {catalog}: {what} was refused ({answer})"
     match answer.status:
         case 404 if answer.is_in_form:
-            return _missing(said, answer, missing)
+            return _missing(message, answer, missing)
         case 404 | 408 | 410 | 429 | 499:
-            return CatalogUnavailableError(said)
+            return CatalogUnavailableError(message)
         case 400 | 422:
-            return BadInputError(said)
+            return BadInputError(message)
         case 401 | 419:
-            return TerminalError(f"{said}: the server rejects the client's credentials (token, credential, keys, header.*)")
+            return TerminalError(f"{message}: the server rejects the client's credentials (token, credential, keys, header.*)")
         case 403:
-            return TerminalError(f"{said}: the server does not permit this to the client's identity")
+            return TerminalError(f"{message}: the server does not permit this to the client's identity")
         case 405 | 406 | 501:
-            return UnsupportedError(f"not supported by the server: {said}")
+            return UnsupportedError(f"not supported by the server: {message}")
         case status if status >= 500:
-            return CatalogUnavailableError(said)
+            return CatalogUnavailableError(message)
         case status if 300 <= status < 400:
-            return TerminalError(f"{said}: redirects are not followed; set the property uri to the catalog's own address")
-    return TerminalError(said)
+            return TerminalError(f"{message}: redirects are not followed; set the property uri to the catalog's own address")
+    return TerminalError(message)
 
 
-def _missing(said: str, answer: Answer, missing: IcebergOpsError | None) -> IcebergOpsError:
+def _missing(message: str, answer: Answer, missing: IcebergOpsError | None) -> IcebergOpsError:
     kind = answer.kind.lower()
     if kind == "notfoundexception":
-        return CorruptTableError(f"{said}: a file of the table is missing")
+        return CorruptTableError(f"{message}: a file of the table is missing")
     if any(word in kind for word in _ABOUT_THE_SERVER):
-        return TerminalError(f"{said}: check the properties uri, warehouse and prefix")
+        return TerminalError(f"{message}: check the properties uri, warehouse and prefix")
     if "namespace" in kind and not isinstance(missing, NoSuchNamespaceError):
         # A table of a namespace that is gone is gone, as in every catalog.
-        return NoSuchTableError(said) if isinstance(missing, NoSuchTableError) else NoSuchNamespaceError(said)
+        return NoSuchTableError(message) if isinstance(missing, NoSuchTableError) else NoSuchNamespaceError(message)
     if missing is not None:
         return missing
-    return NoSuchTableError(said)
+    return NoSuchTableError(message)

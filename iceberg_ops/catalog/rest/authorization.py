@@ -75,11 +75,11 @@ def authorization_of(
             secrets.add("password", proof)
             return FixedHeader(f"Basic {proof}")
         case "sigv4":
-            found = found_keys(properties, "rest", environment)
+            aws_keys = found_keys(properties, "rest", environment)
             return SigV4(
-                found.keys,
+                aws_keys.keys,
                 service=properties.get("rest.signing-name", "execute-api"),
-                region=_region(properties, environment, found.region),
+                region=_region(properties, environment, aws_keys.region),
                 secrets=secrets,
             )
     if credential := properties.get("credential"):
@@ -120,9 +120,9 @@ def _given(properties: Mapping[str, str], name: str) -> str:
 
 def _region(properties: Mapping[str, str], environment: Mapping[str, str], of_profile: str | None) -> str:
     named = (properties.get("rest.signing-region"), properties.get("client.region"))
-    found = next(filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"), of_profile)), None)
-    if found is None:
+    region = next(filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"), of_profile)), None)
+    if region is None:
         raise OptionError(
             f"catalog property {SIGV4_ENABLED} needs a region: set rest.signing-region, or AWS_REGION in the environment"
         )
-    return found
+    return region

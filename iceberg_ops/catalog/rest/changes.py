@@ -32,10 +32,10 @@ class Changes:
         answer = self._connection.ask(method, address, params=params, body=body, headers=self._headers)
         if answer.is_success:
             return answer
-        found = conflict(answer) if answer.status == 409 else refusal(self._catalog, what, answer, missing)
+        error = conflict(answer) if answer.status == 409 else refusal(self._catalog, what, answer, missing)
         if not answer.is_refusal:
-            raise NoAnswerError(str(found))
-        raise found
+            raise NoAnswerError(str(error))
+        raise error
 
 
 def overtaken(what: str, answer: Answer) -> CommitFailedError:

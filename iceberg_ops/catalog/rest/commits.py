@@ -68,16 +68,16 @@ def server_requirements(
 ) -> tuple[TableRequirement, ...]:
     """The requirements for the server, from ``requirements``, which hold for ``current``: the same table, and unchanged refs if
     these or a removal of snapshots depend on them. Each once."""
-    found: list[TableRequirement] = [AssertTableUUID(current.table_uuid)] if current.table_uuid else []
-    found += [r for r in requirements if isinstance(r, _OF_SERVERS)]
+    sent: list[TableRequirement] = [AssertTableUUID(current.table_uuid)] if current.table_uuid else []
+    sent += [r for r in requirements if isinstance(r, _OF_SERVERS)]
     if any(isinstance(r, AssertRetention | AssertSameHeads) for r in requirements) or any(
         isinstance(u, RemoveSnapshots) for u in updates
     ):
-        found += (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in current.refs.items())
+        sent += (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in current.refs.items())
     for same in requirements:
         if isinstance(same, AssertSameRef):
-            found.append(AssertRefSnapshotId(same.ref, None if same.seen is None else same.seen.snapshot_id))
-    return tuple(dict.fromkeys(found))
+            sent.append(AssertRefSnapshotId(same.ref, None if same.seen is None else same.seen.snapshot_id))
+    return tuple(dict.fromkeys(sent))
 
 
 def commit_body(
@@ -107,8 +107,8 @@ def with_ids(updates: Sequence[TableUpdate], updated: TableMetadata) -> tuple[Ta
                 made = next((s for s in updated.partition_specs if s.compatible_with(spec)), None)
                 return update if made is None else AddPartitionSpec(made)
             case AddSortOrder(sort_order=order):
-                found = next((o for o in updated.sort_orders if o.fields == order.fields), None)
-                return update if found is None else AddSortOrder(found)
+                existing = next((o for o in updated.sort_orders if o.fields == order.fields), None)
+                return update if existing is None else AddSortOrder(existing)
         return update
 
     return tuple(map(known, updates))
@@ -117,11 +117,11 @@ def with_ids(updates: Sequence[TableUpdate], updated: TableMetadata) -> tuple[Ta
 def _sent(updates: Iterable[TableUpdate], last_column_id: int) -> Iterator[dict[str, Any]]:
     """A new schema is sent with its last column id: the specification no longer requires it, but some servers do."""
     for update in updates:
-        found = update_to_dict(update)
+        document = update_to_dict(update)
         if isinstance(update, AddSchema):
             last_column_id = max(last_column_id, update.schema.highest_field_id)
-            found["last-column-id"] = last_column_id
-        yield found
+            document["last-column-id"] = last_column_id
+        yield document
 
 
 def forbid_refs_beside_main(catalog: str, updates: Sequence[TableUpdate]) -> None:
@@ -129,13 +129,13 @@ def forbid_refs_beside_main(catalog: str, updates: Sequence[TableUpdate]) -> Non
     makes every new one current, and reports success. Raises UnsupportedError."""
     refs = [u for u in updates if isinstance(u, SetSnapshotRef)]
     on_main = {u.ref.snapshot_id for u in refs if u.ref_name == MAIN_BRANCH}
-    found = [f"{u.ref.type} {u.ref_name}" for u in refs if u.ref_name != MAIN_BRANCH]
-    found += [f"removing {u.ref_name}" for u in updates if isinstance(u, RemoveSnapshotRef)]
+    refused = [f"{u.ref.type} {u.ref_name}" for u in refs if u.ref_name != MAIN_BRANCH]
+    refused += [f"removing {u.ref_name}" for u in updates if isinstance(u, RemoveSnapshotRef)]
     if added_snapshots(updates) - on_main:
-        found.append("a snapshot that is not published")
-    if found:
+        refused.append("a snapshot that is not published")
+    if refused:
         raise UnsupportedError(
-            f"not supported: {found[0]} in catalog {catalog}, because its server is Nessie, whose tables have one snapshot, on "
+            f"not supported: {refused[0]} in catalog {catalog}, because its server is Nessie, whose tables have one snapshot, on "
             f"main; use branches and tags of Nessie itself (the property prefix names one)"
         )
 
@@ -148,7 +148,7 @@ def name_of(identifier: Sequence[str]) -> dict[str, Any]:
 def creation_body(name: str, metadata: TableMetadata, location: str | None, properties: Mapping[str, str]) -> dict[str, Any]:
     """The body of ``POST .../tables`` for a table of ``metadata``; ``location`` None: the server chooses it. ``properties``
     are sent as they were given, including the format version."""
-    found = {
+    body = {
         "name": name,
         "location": location,
         "schema": schema_to_dict(metadata.schema),
@@ -157,7 +157,7 @@ def creation_body(name: str, metadata: TableMetadata, location: str | None, prop
         "stage-create": False,
         "properties": dict(properties),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in body.items() if value is not None}
 
 
 def creation(staged: TableMetadata) -> tuple[TableUpdate, ...]:

@@ -108,10 +108,10 @@ class Connection:
     def _once(self, request: httpx.Request) -> Answer:
         self._sign(request)
         with self._named_failures(request):
-            found = self._client.here.send(request)
-            text, kind = ("", "") if found.is_success else error_fields(found.content)
-            headers = {name.lower(): value for name, value in found.headers.items()}
-            return Answer(found.status_code, headers, found.content, shortened(self._hidden(text, request)), kind)
+            response = self._client.here.send(request)
+            text, kind = ("", "") if response.is_success else error_fields(response.content)
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status_code, headers, response.content, shortened(self._hidden(text, request)), kind)
 
     def _hidden(self, text: str, request: httpx.Request) -> str:
         """Without secrets, including the credentials of the request: AWS's answers repeat a session token."""
@@ -148,10 +148,10 @@ def _certificates() -> ssl.SSLContext:
     if not file:
         return _read_once(folder)
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return httpx.create_ssl_context()  # It raises the error.
-    return _read_once(folder, file, found.st_mtime_ns, found.st_ino, found.st_size)
+    return _read_once(folder, file, status.st_mtime_ns, status.st_ino, status.st_size)
 
 
 @lru_cache(maxsize=1)

@@ -28,19 +28,19 @@ class LoadedTable:
     @classmethod
     def of(cls, document: Any, what: str) -> LoadedTable:
         """The table of an answer (LoadTableResult, CommitTableResponse) to ``what``. Raises CorruptTableError, UnsupportedError."""
-        found = JsonObject(document, f"the answer of the server to {what}")
-        metadata = found.get("metadata", lambda v, _: metadata_from_dict(v))
-        credentials = tuple(_credential(c) for c in found.maybe("storage-credentials", as_list) or ())
+        answer = JsonObject(document, f"the answer of the server to {what}")
+        metadata = answer.get("metadata", lambda v, _: metadata_from_dict(v))
+        credentials = tuple(_credential(c) for c in answer.maybe("storage-credentials", as_list) or ())
         return cls(
             metadata,
-            found.maybe("metadata-location", as_text) or "",
-            Lent(found.maybe("config", as_text_map) or {}, credentials),
+            answer.maybe("metadata-location", as_text) or "",
+            Lent(answer.maybe("config", as_text_map) or {}, credentials),
         )
 
 
 def _credential(value: Any) -> tuple[str, dict[str, str]]:
-    found = JsonObject(value, "an entry of storage-credentials")
-    return found.get("prefix", as_text), found.get("config", as_text_map)
+    entry = JsonObject(value, "an entry of storage-credentials")
+    return entry.get("prefix", as_text), entry.get("config", as_text_map)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,12 @@ class RestNamespaces:
         missing = self._no_namespace(parent) if parent else self._no_answer_to(what)
         try:
             items = self._pages(self._addresses.namespaces, "namespaces", what, params, missing)
-            found = [tuple(as_text(level, "a level") for level in as_list(item, "a namespace")) for item in items]
+            namespaces = [tuple(as_text(level, "a level") for level in as_list(item, "a namespace")) for item in items]
         except NoSuchNamespaceError as e:
             if not parent:
                 raise self._no_answer_to(what) from e
             return []
-        return sorted({n[: depth + 1] for n in found if n[:depth] == parent and len(n) > depth})
+        return sorted({n[: depth + 1] for n in namespaces if n[:depth] == parent and len(n) > depth})
 
     def _pages(self, address: str, key: str, what: str, params: Mapping[str, str], missing: IcebergOpsError) -> Iterator[Any]:
         """The items of every page. Raises CorruptTableError if a server returns the same page token again, or has no last page, and
@@ -70,9 +70,9 @@ class RestNamespaces:
             answer = self._connection.ask("GET", address, params={**params, **paging})
             if not answer.is_success:
                 raise refusal(self._catalog, what, answer, missing)
-            found = JsonObject(answer.document(what), f"the answer of the server to {what}")
-            items, token = found.maybe(key, as_list), found.maybe("next-page-token", as_text)
-            if items is None and found.extra():
+            page = JsonObject(answer.document(what), f"the answer of the server to {what}")
+            items, token = page.maybe(key, as_list), page.maybe("next-page-token", as_text)
+            if items is None and page.extra():
                 raise NoAnswerError(f"catalog {self._catalog}: the answer of the server to {what} has no {key}")
             yield from items or ()
             if not token:
@@ -101,8 +101,8 @@ class RestNamespaces:
         body = {"namespace": list(namespace), "properties": dict(properties)}
 
         def happened() -> bool:
-            found = self.properties(namespace)
-            return all(found.get(key) == value for key, value in properties.items())
+            existing = self.properties(namespace)
+            return all(existing.get(key) == value for key, value in properties.items())
 
         with self._looked_for(f"the creation of namespace {name}", happened):
             answer = self._connection.ask("POST", self._addresses.namespaces, body=body)
@@ -128,10 +128,10 @@ class RestNamespaces:
         """Raise the error for a change's answer; NoAnswerError if the outcome is unknown."""
         if answer.is_success:
             return
-        found = conflict if answer.status == 409 else refusal(self._catalog, what, answer, missing)
+        error = conflict if answer.status == 409 else refusal(self._catalog, what, answer, missing)
         if not answer.is_refusal:
-            raise NoAnswerError(str(found))
-        raise found
+            raise NoAnswerError(str(error))
+        raise error
 
     @contextmanager
     def _looked_for(self, what: str, happened: Callable[[], bool]) -> Iterator[None]:

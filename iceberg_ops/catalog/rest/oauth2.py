@@ -75,8 +75,8 @@ class ClientCredentials:
         if not answer.is_success:
             raise _refused(self._request.address, answer)
         try:
-            found = JsonObject(answer.document("a request for a token"), "the token server's answer")
-            token, seconds = found.get("access_token", as_text), found.maybe("expires_in", _seconds)
+            document = JsonObject(answer.document("a request for a token"), "the token server's answer")
+            token, seconds = document.get("access_token", as_text), document.maybe("expires_in", _seconds)
         except (CorruptTableError, NoAnswerError) as e:
             raise TerminalError(f"the token server at {self._request.address} gives no token: {e}") from None
         self._secrets.add("token", token)
@@ -92,7 +92,7 @@ def _seconds(value: object, what: str) -> float:
 
 
 def _refused(address: str, answer: Answer) -> IcebergOpsError:
-    said = f"the token server at {address} refuses a token ({answer})"
+    message = f"the token server at {address} refuses a token ({answer})"
     if answer.status == 429 or answer.status >= 500:
-        return CatalogUnavailableError(said)
-    return TerminalError(f"{said}: check the properties credential, scope and oauth2-server-uri")
+        return CatalogUnavailableError(message)
+    return TerminalError(f"{message}: check the properties credential, scope and oauth2-server-uri")

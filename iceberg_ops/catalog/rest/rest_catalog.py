@@ -138,11 +138,11 @@ class RestCatalog:
 
     def _taken(self, identifier: Identifier, answer: Answer, what: str, io: FileIO | None = None) -> Table:
         """The table of an answer, which is cached. ``io``: the FileIO of its files if the answer does not define it."""
-        found = LoadedTable.of(answer.document(what), what)
-        if not found.location:
+        loaded = LoadedTable.of(answer.document(what), what)
+        if not loaded.location:
             raise NoAnswerError(f"catalog {self._name}: the answer to {what} names no metadata file")
-        lent, before = found.lent.for_location(found.metadata.location), self._kept.get(identifier)
-        table = Table((self._name, *identifier), found.metadata, found.location, io or self._files(identifier, lent))
+        lent, before = loaded.lent.for_location(loaded.metadata.location), self._kept.get(identifier)
+        table = Table((self._name, *identifier), loaded.metadata, loaded.location, io or self._files(identifier, lent))
         if (etag := answer.headers.get("etag")) and (io is None or (before is not None and before.table.io is io)):
             ends = before.expires_at_ms if io is not None and before is not None else expires_at_ms(lent)
             self._kept.keep(identifier, Kept(etag, table, ends))
@@ -157,8 +157,8 @@ class RestCatalog:
         answer = self._connection.ask("GET", self._addresses.table(identifier), headers=self._delegation)
         if not answer.is_success:
             raise refusal(self._name, what, answer, self._no_table(identifier))
-        found = LoadedTable.of(answer.document(what), what)
-        return found.lent.for_location(found.metadata.location)
+        loaded = LoadedTable.of(answer.document(what), what)
+        return loaded.lent.for_location(loaded.metadata.location)
 
     def _done(self, identifier: Identifier, answer: Answer, what: str, io: FileIO | None = None) -> Table:
         """The table of the answer to a successful change. Raises NoAnswerError for an answer that cannot be read."""
@@ -211,9 +211,9 @@ class RestCatalog:
         what = f"staging table {shown(identifier)}"
         body = {**self._creation(identifier, schema, spec, sort_order, location, properties), "stage-create": True}
         answer = self._asked_to_create(identifier, body, what)
-        found = LoadedTable.of(answer.document(what), what)
-        io = self._files(identifier, found.lent.for_location(found.metadata.location))
-        return Table((self._name, *identifier), found.metadata, "", io)
+        loaded = LoadedTable.of(answer.document(what), what)
+        io = self._files(identifier, loaded.lent.for_location(loaded.metadata.location))
+        return Table((self._name, *identifier), loaded.metadata, "", io)
 
     def _asked_to_create(self, identifier: Identifier, body: Any, what: str) -> Answer:
         address, missing = self._addresses.tables(identifier[:-1]), self._no_namespace(identifier)
@@ -263,8 +263,8 @@ class RestCatalog:
             body = commit_body(identifier, asked, sent, current.metadata.last_column_id)
         added = added_snapshots(updates)
 
-        def is_done(found: Table) -> bool | None:
-            return added <= found.metadata.snapshots_by_id.keys() and same_table(current, found) if added else None
+        def is_done(table: Table) -> bool | None:
+            return added <= table.metadata.snapshots_by_id.keys() and same_table(current, table) if added else None
 
         shown_by = f"snapshot {', '.join(map(str, sorted(added)))}" if added else "the change"
         once = can_happen_once(asked, updates)
@@ -280,8 +280,8 @@ class RestCatalog:
             check_can_be_stored(created, None, what)
             body = commit_body(identifier, [AssertCreate()], (*creation(staged), *updates), 0)
 
-        def is_done(found: Table) -> bool:
-            return same_uuid(found.metadata.table_uuid, staged.table_uuid)
+        def is_done(table: Table) -> bool:
+            return same_uuid(table.metadata.table_uuid, staged.table_uuid)
 
         shown_by, taken = f"uuid {staged.table_uuid}", partial(self._taken_name, identifier)
         return self._swapped(table, body, is_done, shown_by, taken, is_repeatable=True)
@@ -310,10 +310,10 @@ class RestCatalog:
             for _ in attempts(SWAP_ATTEMPTS if is_repeatable else 1, self._sleep):
                 try:
                     answer = self._changes.made("POST", address, body, what, conflict, missing)
-                    found = self._done(identifier, answer, what, current.io)
-                    if is_done(found) is False:
+                    table = self._done(identifier, answer, what, current.io)
+                    if is_done(table) is False:
                         raise NoAnswerError(f"catalog {self._name} says that {what} was done, but its answer does not show it")
-                    return found
+                    return table
                 except NoAnswerError as e:
                     doubt = doubt or e
                 except IcebergOpsError:
@@ -321,8 +321,8 @@ class RestCatalog:
                         raise
                     break  # The refusal may be caused by the first request, which was carried out.
             try:
-                if is_done(found := self.load_table(identifier)):
-                    return found
+                if is_done(table := self.load_table(identifier)):
+                    return table
             except IcebergOpsError as e:
                 log.warning("cannot check whether %s happened: %s", what, e)
             raise CommitStateUnknownError(f"{what} got no answer: {doubt}; it succeeded if {shown_by} is in the table") from doubt
@@ -479,5 +479,5 @@ class RestCatalog:
         return TerminalError(f"catalog {self._name}: {what} was refused ({answer})")
 
     def _taken_name(self, identifier: Identifier, answer: Answer | None = None) -> AlreadyExistsError:
-        said = "" if answer is None else f" ({answer})"
-        return AlreadyExistsError(f"table {shown(identifier)} already exists in catalog {self._name}{said}")
+        detail = "" if answer is None else f" ({answer})"
+        return AlreadyExistsError(f"table {shown(identifier)} already exists in catalog {self._name}{detail}")

@@ -64,17 +64,17 @@ class ServerConfig:
     @classmethod
     def of(cls, document: Any) -> ServerConfig:
         """Raises CorruptTableError for an invalid answer."""
-        found = JsonObject(document, "the answer")
-        listed = found.items_of("endpoints", lambda v: as_text(v, "endpoints"))
+        answer = JsonObject(document, "the answer")
+        listed = answer.items_of("endpoints", lambda v: as_text(v, "endpoints"))
         return cls(
-            {k: v for k, v in (found.maybe("defaults", as_text_map) or {}).items() if k not in _OWN},
-            {k: v for k, v in (found.maybe("overrides", as_text_map) or {}).items() if k not in _OWN},
+            {k: v for k, v in (answer.maybe("defaults", as_text_map) or {}).items() if k not in _OWN},
+            {k: v for k, v in (answer.maybe("overrides", as_text_map) or {}).items() if k not in _OWN},
             frozenset(listed) or _ENDPOINTS_OF_OLD,
         )
 
-    def merged(self, own: Mapping[str, str]) -> dict[str, str]:
+    def merged(self, client_properties: Mapping[str, str]) -> dict[str, str]:
         """Defaults, then the client's, then overrides."""
-        return {**self.defaults, **own, **self.overrides}
+        return {**self.defaults, **client_properties, **self.overrides}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +136,15 @@ def timeouts_s(properties: Mapping[str, str]) -> tuple[float, float]:
 
 def headers_of(properties: Mapping[str, str]) -> dict[str, str]:
     """Headers of every request: the properties ``header.NAME``. Raises OptionError for an invalid header."""
-    found = {name[len(HEADER_PREFIX) :]: value for name, value in properties.items() if name.startswith(HEADER_PREFIX)}
-    if found.get(DELEGATION) == "none":
-        del found[DELEGATION]
-    for name, value in found.items():
+    headers = {name[len(HEADER_PREFIX) :]: value for name, value in properties.items() if name.startswith(HEADER_PREFIX)}
+    if headers.get(DELEGATION) == "none":
+        del headers[DELEGATION]
+    for name, value in headers.items():
         if not name or not name.isascii() or not name.isprintable() or " " in name or ":" in name:
             raise OptionError(f"catalog property {HEADER_PREFIX}{name}: {name!r} is not a name of a header")
         if not value.isascii() or not all(c.isprintable() or c == "\t" for c in value):
             raise OptionError(f"catalog property {HEADER_PREFIX}{name}: its value (not shown) must be printable ASCII")
-    return found
+    return headers
 
 
 def checked_uri(name: str, uri: str) -> str:
@@ -162,7 +162,7 @@ def checked_uri(name: str, uri: str) -> str:
 
 
 def _positive(properties: Mapping[str, str], name: str, default: int) -> int:
-    found = count_of(properties[name]) if name in properties else default
-    if not found:
+    number = count_of(properties[name]) if name in properties else default
+    if not number:
         raise OptionError(f"catalog property {name} is {properties[name]!r}: must be a whole number above 0")
-    return found
+    return number

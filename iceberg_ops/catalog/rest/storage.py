@@ -47,7 +47,7 @@ class Lent:
     def for_location(self, location: str) -> dict[str, str]:
         """The properties for files of a table at the location."""
         fitting = [(prefix, config) for prefix, config in self.credentials if _covers(prefix, location)]
-        _, best = max(fitting, key=lambda found: len(found[0]), default=("", {}))
+        _, best = max(fitting, key=lambda entry: len(entry[0]), default=("", {}))
         return from_server({**self.config, **best})
 
 
@@ -60,8 +60,8 @@ def _covers(prefix: str, location: str) -> bool:
 
 def expires_at_ms(properties: Mapping[str, str]) -> int | None:
     """When the first of the credentials among the properties expires; None: no property shows it."""
-    found = (count_of(value) for name, value in properties.items() if name.startswith(_EXPIRES))
-    return min((at for at in found if at is not None), default=None)
+    times = (count_of(value) for name, value in properties.items() if name.startswith(_EXPIRES))
+    return min((at for at in times if at is not None), default=None)
 
 
 class TableStorage:
@@ -105,8 +105,8 @@ class TableStorage:
 
     def _with(self, new: Mapping[str, str]) -> dict[str, str]:
         self._secrets.add_properties(new)
-        own = {k: v for k, v in self._properties.items() if _KEY_OF_S3 not in new or not _OTHER_IDENTITIES.match(k)}
-        return {**own, **new}
+        catalog_properties = {k: v for k, v in self._properties.items() if _KEY_OF_S3 not in new or not _OTHER_IDENTITIES.match(k)}
+        return {**catalog_properties, **new}
 
 
 class LentAgain:

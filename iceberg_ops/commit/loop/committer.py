@@ -293,12 +293,12 @@ class _Loop:
     def _interrupted(self, e: BaseException) -> CommitStateUnknownError:
         """The unknown outcome of an exception between a swap and its answer. It reports the result of one more load of the table. A
         second interrupt ends that load, and the outcome stays unknown."""
-        staged, found = self.swapped[-1], "it was committed if {} is in the table"
+        staged, outcome = self.swapped[-1], "it was committed if {} is in the table"
         try:
             table = self._load()
             self._check_same_table(table)
             if self._is_in(table, staged):
-                found = "it was committed: {} is in the table"
+                outcome = "it was committed: {} is in the table"
         except (Exception, KeyboardInterrupt, SystemExit) as look:  # noqa: BLE001 - a look that fails proves nothing
             log.warning("status check of %s: %s", self._name, reason(look))
             if isinstance(look, KeyboardInterrupt):
@@ -306,7 +306,7 @@ class _Loop:
         cause = _cause(e)
         why = " ".join(f"{type(cause).__name__} {cause}".split())
         message = (
-            f"{self.operation.name} on {self._name} was interrupted by {why}: {found.format(_what(staged))}; nothing was deleted"
+            f"{self.operation.name} on {self._name} was interrupted by {why}: {outcome.format(_what(staged))}; nothing was deleted"
         )
         return CommitInterruptedError(message) if isinstance(e, KeyboardInterrupt) else CommitStateUnknownError(message)
 
@@ -359,8 +359,10 @@ def _is_anothers(table: Table, staged: StagedCommit, run: RunIdentity | None) ->
     if run is None or staged.snapshot is not None:
         return False
     names = set(run.ledger_names)
-    own = {n: v for update in staged.updates if isinstance(update, SetProperties) for n, v in update.updates.items() if n in names}
-    return any(ledger_entry(table, name) not in (None, entry) for name, entry in own.items())
+    entries = {
+        n: v for update in staged.updates if isinstance(update, SetProperties) for n, v in update.updates.items() if n in names
+    }
+    return any(ledger_entry(table, name) not in (None, entry) for name, entry in entries.items())
 
 
 def _is_interrupt(e: BaseException) -> bool:

@@ -111,8 +111,8 @@ class ManifestFilter:
             with writes_behind(near.io, metadata_folder(table.metadata)) as io:
                 self._filter_all(table if io is table.io else replace(table, io=io), new, judge)
         self._known |= self._new
-        found = {manifest_key(m): self._known[manifest_key(m)] for m in concerned}
-        return [found.get(manifest_key(m)) or Filtered(m) for m in manifests]
+        filtered = {manifest_key(m): self._known[manifest_key(m)] for m in concerned}
+        return [filtered.get(manifest_key(m)) or Filtered(m) for m in manifests]
 
     def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: Judge) -> None:
         """If another engine has replaced the table, manifests of former columns keep these columns."""
@@ -226,16 +226,16 @@ class DataRemoval:
 
     def forbid_missing(self, removed: RemovedFiles) -> None:
         """Prevents replacing rows that no longer exist (Java: failMissingDeletePaths). Raises ValidationError."""
-        if not self._named <= (found := set(removed.keys)):
-            forbid_missing(self._removals.files, self._removals.paths, found, self._identity)
+        if not self._named <= (removed_keys := set(removed.keys)):
+            forbid_missing(self._removals.files, self._removals.paths, removed_keys, self._identity)
 
     def forbid_unread_entries(self, removed: RemovedFiles) -> None:
         """Prevents losing or doubling the rows of a file that is live several times: all its entries are removed at once, so the
         commit must have read each of them. Raises ValidationError."""
         named = Counter(file_key(f, self._identity) for f in self._removals.files)
-        found = Counter(removed.keys)
+        entry_counts = Counter(removed.keys)
         for f in self._removals.files:
-            entries, read = found[file_key(f, self._identity)], named[file_key(f, self._identity)]
+            entries, read = entry_counts[file_key(f, self._identity)], named[file_key(f, self._identity)]
             if entries > read or (entries < read and self._removals.must_exist):
                 raise ValidationError(
                     f"Cannot replace {f.file_path}: it is live {entries} times, and the rows of {read} entries were read; a file "
@@ -296,10 +296,10 @@ class DeleteRemoval:
         forbid_missing(self._removals.deletes, (), set(removed.keys), self._identity)
 
 
-def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], found: set[FileKey], identity: Identity) -> None:
+def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], removed: set[FileKey], identity: Identity) -> None:
     """Raises ValidationError that names the files to remove that are not live."""
-    missing = [f.file_path for f in files if file_key(f, identity) not in found]
-    missing += [p for p in paths if (identity(p), None) not in found]
+    missing = [f.file_path for f in files if file_key(f, identity) not in removed]
+    missing += [p for p in paths if (identity(p), None) not in removed]
     if missing:
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise ValidationError(

@@ -61,17 +61,17 @@ class ManifestMerge:
         """Manifests of former columns stay, and so do the others in their bin. Raises CorruptTableError for manifests whose
         partition spec the table lacks."""
         key = tuple(map(manifest_key, members))
-        found = self._known.get(key)
-        if found is None:
+        merged = self._known.get(key)
+        if merged is None:
             first = members[0]
             spec_of(table.metadata, first.partition_spec_id)
             try:
                 entries = list(self._entries(table, members))
             except FormerColumnsError:
                 return members
-            found = self._known[key] = self._folder.write_one(table, first.partition_spec_id, first.content, entries)
+            merged = self._known[key] = self._folder.write_one(table, first.partition_spec_id, first.content, entries)
         self.replaced += sum(1 for m in members if not self._folder.is_new(m))
-        return [found]
+        return [merged]
 
     def _entries(self, table: Table, members: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
         """Files that this snapshot added or removed keep that status; older removals are left out; all others become EXISTING."""

@@ -65,7 +65,7 @@ class ManifestFolder:
         spec_id: int,
         content: ManifestContent,
         entries: Iterable[ManifestEntry],
-        told: Callable[[ManifestFile], object] = lambda _: None,
+        on_written: Callable[[ManifestFile], object] = lambda _: None,
     ) -> list[ManifestFile]:
         """Manifests of about ``commit.manifest.target-size-bytes`` that hold the entries in order; none if there are no entries.
         ``told`` receives each manifest after it is written."""
@@ -77,11 +77,11 @@ class ManifestFolder:
             held.append(entry)
             if encoder.size >= target:
                 done.append(self._finish(table, encoder, held))
-                told(done[-1])
+                on_written(done[-1])
                 encoder, held = self.encoder(table.metadata, spec_id, content), []
         if held:
             done.append(self._finish(table, encoder, held))
-            told(done[-1])
+            on_written(done[-1])
         return done
 
     def write_one(self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]) -> ManifestFile:

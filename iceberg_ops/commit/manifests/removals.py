@@ -133,8 +133,8 @@ class PartitionPruning:
         return frozenset(key for keys in self._wanted.values() for key in keys)
 
     def may_hold(self, manifest: ManifestFile) -> bool:
-        wanted = self._wanted.get(manifest.partition_spec_id)
-        if not wanted:
+        known_ranges = self._wanted.get(manifest.partition_spec_id)
+        if not known_ranges:
             return False
         if manifest.partitions is None:
             return True
@@ -144,21 +144,21 @@ class PartitionPruning:
                 f"{manifest.manifest_path} has partition spec {manifest.partition_spec_id}, which is not in the metadata"
             )
         ranges = _ranges(manifest, spec.partition_type(self._metadata.all_fields_by_id))
-        return any(key not in self._values or _within(self._values[key], ranges) for key in wanted)
+        return any(key not in self._values or _within(self._values[key], ranges) for key in known_ranges)
 
 
 def _one_of_each_partition(files: Iterable[DataFile]) -> list[DataFile]:
     """At least one file per partition; all files if a value is a float: Python treats some floats as equal that Iceberg does
     not."""
-    found: list[DataFile] = []
+    chosen: list[DataFile] = []
     seen: set[tuple[int, tuple[Any, ...]]] = set()
     for f in files:
         key = (f.spec_id, f.partition)
         if key not in seen:
-            found.append(f)
+            chosen.append(f)
             if not any(isinstance(v, float) for v in f.partition):
                 seen.add(key)
-    return found
+    return chosen
 
 
 _Range = tuple[Any, bool, Any, Any]
@@ -166,14 +166,14 @@ _Range = tuple[Any, bool, Any, Any]
 
 def _ranges(manifest: ManifestFile, partition_type: StructType) -> list[_Range | None]:
     """Per field (order key, contains null, lowest, highest); None if the summary cannot be used."""
-    found: list[_Range | None] = []
+    ranges: list[_Range | None] = []
     for summary, f in zip(manifest.partitions or (), partition_type.fields, strict=False):
         if summary.lower_bound is None or summary.upper_bound is None:
-            found.append(None)
+            ranges.append(None)
             continue
         try:
             key = key_of(f.type)
-            found.append(
+            ranges.append(
                 (
                     key,
                     summary.contains_null,
@@ -182,8 +182,8 @@ def _ranges(manifest: ManifestFile, partition_type: StructType) -> list[_Range |
                 )
             )
         except (CorruptTableError, TypeError):
-            found.append(None)
-    return found
+            ranges.append(None)
+    return ranges
 
 
 def _within(partition: tuple[Any, ...], ranges: list[_Range | None]) -> bool:

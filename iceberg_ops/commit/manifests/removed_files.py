@@ -65,11 +65,11 @@ class RemovedFiles:
 
     @classmethod
     def together(cls, parts: Iterable[RemovedFiles]) -> RemovedFiles:
-        found = list(parts)
+        removals = list(parts)
         return cls(
-            tuple(r for p in found for r in p.rows),
-            tuple(e for p in found for e in p.entries),
-            tuple(k for p in found for k in p.entry_keys),
+            tuple(r for p in removals for r in p.rows),
+            tuple(e for p in removals for e in p.entries),
+            tuple(k for p in removals for k in p.entry_keys),
         )
 
     def __bool__(self) -> bool:

@@ -115,15 +115,15 @@ class SnapshotDraft:
     def _specs(self, table: Table, spec_ids: Iterable[int]) -> tuple[PartitionSpec | None, ...]:
         """The partition specs of files to commit. Prevents reading partition values as those of other columns, if a spec was
         removed after the caller had seen it and its id was assigned to another. Raises ValidationError."""
-        found = {spec_id: table.metadata.specs_by_id.get(spec_id) for spec_id in sorted(set(spec_ids))}
-        for spec_id, spec in found.items():
+        specs = {spec_id: table.metadata.specs_by_id.get(spec_id) for spec_id in sorted(set(spec_ids))}
+        for spec_id, spec in specs.items():
             if spec != self._callers_specs.get(spec_id, spec):
                 raise ValidationError(
                     f"Cannot commit files of partition spec {spec_id} to table {table.name}: the spec was removed concurrently; "
                     "write the files again, in a spec that the table has"
                 )
             _forbid_unknown_transforms(table, spec_id)
-        return tuple(found.values())
+        return tuple(specs.values())
 
     def stage(self, table: Table, target: Target, changes: Changes) -> StagedCommit:
         """One attempt at ``changes`` on the current branch. Raises ValidationError, BadInputError."""
@@ -359,6 +359,6 @@ def _forbid_unknown_transforms(table: Table, spec_id: int) -> None:
 
 
 def _new_snapshot_id(table: Table) -> int:
-    while (found := secrets.randbits(63)) in table.metadata.snapshots_by_id or found == 0:
+    while (snapshot_id := secrets.randbits(63)) in table.metadata.snapshots_by_id or snapshot_id == 0:
         pass
-    return found
+    return snapshot_id

@@ -92,15 +92,15 @@ def changes_summary(
             if partition_limit:
                 in_partitions.setdefault(key, _Counts()).count(f, added=is_added)
     paths = {key: _path(metadata, f) for key, f in examples.items()}
-    found = counts.as_text()
+    summary = counts.as_text()
     if removed.duplicates:
-        found[summary_keys.DELETED_DUPLICATE_FILES] = str(removed.duplicates)
+        summary[summary_keys.DELETED_DUPLICATE_FILES] = str(removed.duplicates)
     partitions = frozenset(paths.values())
-    found[summary_keys.CHANGED_PARTITION_COUNT] = str(len(partitions))
+    summary[summary_keys.CHANGED_PARTITION_COUNT] = str(len(partitions))
     if partitions and len(partitions) <= partition_limit:
-        found[summary_keys.PARTITION_SUMMARIES_INCLUDED] = "true"
-        found |= _of_partitions(in_partitions, paths)
-    return found
+        summary[summary_keys.PARTITION_SUMMARIES_INCLUDED] = "true"
+        summary |= _of_partitions(in_partitions, paths)
+    return summary
 
 
 def _of_partitions(counts: Mapping[PartitionKey, _Counts], paths: Mapping[PartitionKey, str]) -> dict[str, str]:
@@ -119,10 +119,10 @@ def _path(metadata: TableMetadata, f: DataFile) -> str:
 
 def totals(parent: Snapshot | None, changes: Mapping[str, str]) -> dict[str, str]:
     """The total- keys after ``changes`` on top of ``parent``."""
-    found: dict[str, str] = {}
+    summary: dict[str, str] = {}
     for total, added, removed in _TOTALS:
         before = 0 if parent is None else count_of(parent.summary.get(total))
         more, less = count_of(changes.get(added, "0")), count_of(changes.get(removed, "0"))
         if before is not None and more is not None and less is not None and 0 <= before + more - less <= LONG_MAX:
-            found[total] = str(before + more - less)
-    return found
+            summary[total] = str(before + more - less)
+    return summary

@@ -75,12 +75,12 @@ class RowMap:
         if self.order is not None:
             flat = np.sort(self.order[flat].astype(np.int64))
         ends = list(accumulate(f.record_count for f in self.outputs))
-        found: dict[str, Positions] = {}
+        positions: dict[str, Positions] = {}
         for f, end in zip(self.outputs, ends, strict=True):
             low, high = np.searchsorted(flat, [end - f.record_count, end])
             if low < high:
-                found[f.file_path] = flat[low:high] - (end - f.record_count)
-        return found
+                positions[f.file_path] = flat[low:high] - (end - f.record_count)
+        return positions
 
 
 MapsOf = Callable[[Collection[str]], Sequence[RowMap]]
@@ -152,8 +152,8 @@ class _Deletes:
         if len(vectors) > 1:
             return deleted_positions(self._io, vectors, file_path)
         name = self._identity(file_path)
-        found = [self._of(d, name).get(name, EMPTY) for d in (vectors or deletes)]
-        return found[0] if len(found) == 1 else np.unique(np.concatenate([EMPTY, *found]))
+        parts = [self._of(d, name).get(name, EMPTY) for d in (vectors or deletes)]
+        return parts[0] if len(parts) == 1 else np.unique(np.concatenate([EMPTY, *parts]))
 
     def _of(self, delete: DeleteFile, name: str) -> dict[str, Positions]:
         f = delete.data_file
@@ -191,7 +191,7 @@ def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Del
     """Positions that position deletes and vectors of the branch's head remove from each of the replaced files."""
     pruning = PartitionPruning(now.metadata, files)
     identity = identity_under(now.io)
-    wanted = {identity(f.file_path) for f in files}
+    identities = {identity(f.file_path) for f in files}
     data: dict[str, int] = {}
     deletes: list[DeleteFile] = []
     for manifest in manifests_of(now, base_of(now.metadata, branch)):
@@ -200,17 +200,17 @@ def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Del
         for entry in entries_of(now, manifest, live_only=True):
             f = entry.data_file
             if manifest.content is ManifestContent.DATA:
-                if identity(f.file_path) in wanted:
+                if identity(f.file_path) in identities:
                     data[identity(f.file_path)] = entry.sequence_number or 0
             elif f.content is FileContent.POSITION_DELETES and (
-                not (p := scoped_path(f)) or not f.is_deletion_vector or identity(p) in wanted
+                not (p := scoped_path(f)) or not f.is_deletion_vector or identity(p) in identities
             ):
                 deletes.append(DeleteFile(f, entry.sequence_number or 0))
     specs, fields = now.metadata.specs_by_id, now.metadata.all_fields_by_id
     index = DeleteIndex(deletes, specs_by_id=specs, fields_by_id=fields, identity=identity)
     for file in files:
-        found = index.for_data_file(file, data.get(identity(file.file_path), 0))
-        yield file.file_path, known.positions(found, file.file_path)
+        of_file = index.for_data_file(file, data.get(identity(file.file_path), 0))
+        yield file.file_path, known.positions(of_file, file.file_path)
 
 
 def _hit_until(now: Table, operation: RewriteFiles, callers: Table) -> tuple[str, ...]:

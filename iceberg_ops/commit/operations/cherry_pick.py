@@ -104,16 +104,16 @@ class CherryPick(SnapshotOperationFields):
 
     def _picked(self, table: Table) -> Snapshot:
         if self.wap_id is not None:
-            found = [s for s in table.metadata.snapshots if s.summary.get(WAP_ID) == self.wap_id]
-            if not found:
+            staged = [s for s in table.metadata.snapshots if s.summary.get(WAP_ID) == self.wap_id]
+            if not staged:
                 raise NoSuchSnapshotError(f"table {table.name} has no staged snapshot with wap.id {self.wap_id}")
-            if len(found) > 1:
-                ids = ", ".join(str(s.snapshot_id) for s in found)
+            if len(staged) > 1:
+                ids = ", ".join(str(s.snapshot_id) for s in staged)
                 raise NotPublishableError(
                     f"wap.id {self.wap_id} is that of snapshots {ids}: say which one by its snapshot id",
-                    snapshot_id=found[-1].snapshot_id,
+                    snapshot_id=staged[-1].snapshot_id,
                 )
-            return found[0]
+            return staged[0]
         return table.metadata.snapshot(self.snapshot_id or 0)
 
     def _is_fast_forward(self, table: Table, picked: Snapshot) -> bool:
@@ -121,8 +121,8 @@ class CherryPick(SnapshotOperationFields):
         return picked.parent_snapshot_id == (None if head is None else head.snapshot_id)
 
     def _fast_forward(self, table: Table, picked: Snapshot) -> StagedCommit:
-        found = table.metadata.ref(self.branch)
-        moved = SnapshotRef(snapshot_id=picked.snapshot_id) if found is None else replace(found, snapshot_id=picked.snapshot_id)
+        head = table.metadata.ref(self.branch)
+        moved = SnapshotRef(snapshot_id=picked.snapshot_id) if head is None else replace(head, snapshot_id=picked.snapshot_id)
         entries = entries_of_made(picked)
         more = [SetProperties(entries)] if entries else []
         updates = (SetSnapshotRef(self.branch, moved), *more)
@@ -170,15 +170,15 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
     known = set[str].intersection(*(_had_before(table, s) for s in same))
     added = {f: s.snapshot_id for s in same for f in _added_by(table, s)}
     pruning, identity, specs = PartitionPruning(table.metadata, added), identity_under(table.io), {f.spec_id for f in added}
-    wanted = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
-    for manifest in manifests_of(table, base_of(table.metadata, branch)) if wanted else ():
+    snapshot_ids = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
+    for manifest in manifests_of(table, base_of(table.metadata, branch)) if snapshot_ids else ():
         if manifest.content is not ManifestContent.DATA or manifest.manifest_path in known:
             continue
         if manifest.partition_spec_id in specs and not pruning.may_hold(manifest):  # another spec gives a file another partition
             continue
         for entry in entries_of(table, manifest, live_only=True):
             path = entry.data_file.file_path
-            if (source := wanted.get(identity(path))) is not None:
+            if (source := snapshot_ids.get(identity(path))) is not None:
                 whose = "its file" if source == picked.snapshot_id else f"of its wap id is snapshot {source}, whose file"
                 raise NotPublishableError(
                     f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and its rows "

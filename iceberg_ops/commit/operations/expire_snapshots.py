@@ -145,13 +145,13 @@ def _needed_fields(table: Table, spec_ids: set[int], manifests: Iterable[tuple[M
     """Ids of fields whose types readers need, in whatever schema they are: columns that equality deletes compare, and the sources
     of partition fields and sort orders. Each of them may have been dropped from the table since."""
     metadata = table.metadata
-    found = {i for o in metadata.sort_orders for f in o.fields for i in f.source_ids}
-    found |= {i for s in spec_ids & metadata.specs_by_id.keys() for f in metadata.specs_by_id[s].fields for i in f.source_ids}
+    field_ids = {i for o in metadata.sort_orders for f in o.fields for i in f.source_ids}
+    field_ids |= {i for s in spec_ids & metadata.specs_by_id.keys() for f in metadata.specs_by_id[s].fields for i in f.source_ids}
     for manifest, snapshot in manifests:
         if manifest.content is ManifestContent.DELETES:
             for entry in live_entries_of(table, snapshot, manifest):
-                found |= set(entry.data_file.equality_ids or ())
-    return found
+                field_ids |= set(entry.data_file.equality_ids or ())
+    return field_ids
 
 
 def _former_schemas(table: Table, manifests: Iterable[tuple[ManifestFile, Snapshot]]) -> set[int]:
@@ -166,12 +166,12 @@ def _former_schemas(table: Table, manifests: Iterable[tuple[ManifestFile, Snapsh
 def _schemas_with(metadata: TableMetadata, kept: set[int], field_ids: set[int]) -> set[int]:
     """The latest schema of each field that no schema in ``kept`` has."""
     known = {i for schema_id in kept & metadata.schemas_by_id.keys() for i in metadata.schemas_by_id[schema_id].fields_by_id}
-    found: set[int] = set()
+    schema_ids: set[int] = set()
     for schema in sorted(metadata.schemas, key=lambda s: -s.schema_id):
         if schema.schema_id not in kept and (field_ids - known) & schema.fields_by_id.keys():
-            found.add(schema.schema_id)
+            schema_ids.add(schema.schema_id)
             known |= schema.fields_by_id.keys()
-    return found
+    return schema_ids
 
 
 def _schemas_of_old_types(metadata: TableMetadata, spec_ids: set[int]) -> set[int]:
@@ -181,10 +181,10 @@ def _schemas_of_old_types(metadata: TableMetadata, spec_ids: set[int]) -> set[in
     now = metadata.all_fields_by_id
     specs = [metadata.specs_by_id[i] for i in spec_ids & metadata.specs_by_id.keys()]
     sources = {i for spec in specs for f in spec.fields for i in f.source_ids} & now.keys()
-    found = {
+    schema_ids = {
         s.schema_id for s in metadata.schemas for i in sources if i in s.fields_by_id and s.fields_by_id[i].type != now[i].type
     }
     for moved in moved_by_promotion((), metadata.schema, specs, metadata.format_version):
         if moved.old == DATE:
-            found |= first_schemas(metadata.schemas, moved.field.source_id).schema_ids
-    return found
+            schema_ids |= first_schemas(metadata.schemas, moved.field.source_id).schema_ids
+    return schema_ids

@@ -148,9 +148,9 @@ def _outlived_ledgers(before: Table, after: Table) -> list[str]:
     """Ledger files of the table that its metadata no longer names. A file outside the table's folders may belong to another table,
     of which this table is a copy."""
     identity = identity_under(after.io)
-    own = [folder_identity(identity, folder) for folder in (*folders_of(before), *folders_of(after), *former_folders(after))]
+    folder_ids = [folder_identity(identity, folder) for folder in (*folders_of(before), *folders_of(after), *former_folders(after))]
     gone = set(ledger_files(before.metadata)) - set(ledger_files(after.metadata))
-    return sorted(file for file in gone if any(is_within(identity(file), folder) for folder in own))
+    return sorted(file for file in gone if any(is_within(identity(file), folder) for folder in folder_ids))
 
 
 def _reloaded(catalog: Catalog, table: Table) -> Table:
@@ -246,7 +246,7 @@ def _gone(after: Table, note: ExpiryNote) -> tuple[list[Snapshot], list[str]]:
 
 def _statistics_of(table: Table, snapshot_ids: set[int]) -> list[tuple[int, str]]:
     """(snapshot id, location) of the statistics files of those snapshots."""
-    found = [(s.snapshot_id, s.statistics_path) for s in table.metadata.statistics if s.snapshot_id in snapshot_ids]
-    return found + [
+    files = [(s.snapshot_id, s.statistics_path) for s in table.metadata.statistics if s.snapshot_id in snapshot_ids]
+    return files + [
         (s.snapshot_id, s.statistics_path) for s in table.metadata.partition_statistics if s.snapshot_id in snapshot_ids
     ]

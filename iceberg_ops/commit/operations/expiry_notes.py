@@ -49,11 +49,11 @@ class ExpiryNote:
 
     @property
     def _trace(self) -> TableTrace:
-        own = ((self.metadata_location, self.last_updated_ms),) if self.metadata_location else ()
+        current_file = ((self.metadata_location, self.last_updated_ms),) if self.metadata_location else ()
         return TableTrace(
             uuid=self.table_uuid,
             location=self.table_location,
-            files=(*self.metadata_log, *own),
+            files=(*self.metadata_log, *current_file),
             snapshots=ids_by_sequence_number((s.sequence_number, s.snapshot_id) for s in self.snapshots),
         )
 
@@ -68,7 +68,7 @@ class ExpiryNote:
             }
             for s in self.snapshots
         ]
-        found: Mapping[str, Any] = {
+        document: Mapping[str, Any] = {
             "created-at-ms": self.created_at_ms,
             "table-uuid": self.table_uuid,
             "table-location": self.table_location,
@@ -79,7 +79,7 @@ class ExpiryNote:
             "snapshots": snapshots,
             "statistics": self.statistics,
         }
-        return json.dumps(found).encode()
+        return json.dumps(document).encode()
 
 
 def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
@@ -115,20 +115,20 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _snapshot(item: Any) -> Snapshot:
-    found = JsonObject(item, f"snapshot of an {_WHAT}")
-    manifests = found.maybe("manifests", as_list)
+    document = JsonObject(item, f"snapshot of an {_WHAT}")
+    manifests = document.maybe("manifests", as_list)
     return Snapshot(
-        snapshot_id=found.get("snapshot-id", as_long),
-        sequence_number=_or(found.maybe("sequence-number", as_long), 0),
-        timestamp_ms=found.get("timestamp-ms", as_long),
-        manifest_list=found.maybe("manifest-list", as_text),
-        manifests=None if manifests is None else tuple(as_text(m, f"{found.what}.manifests") for m in manifests),
+        snapshot_id=document.get("snapshot-id", as_long),
+        sequence_number=_or(document.maybe("sequence-number", as_long), 0),
+        timestamp_ms=document.get("timestamp-ms", as_long),
+        manifest_list=document.maybe("manifest-list", as_text),
+        manifests=None if manifests is None else tuple(as_text(m, f"{document.what}.manifests") for m in manifests),
     )
 
 
 def _logged(item: Any) -> tuple[str, int]:
-    found = JsonObject(item, f"metadata log of an {_WHAT}")
-    return found.get("metadata-file", as_text), found.get("timestamp-ms", as_long)
+    document = JsonObject(item, f"metadata log of an {_WHAT}")
+    return document.get("metadata-file", as_text), document.get("timestamp-ms", as_long)
 
 
 def _statistics(item: Any) -> tuple[int, str]:

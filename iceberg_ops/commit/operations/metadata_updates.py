@@ -73,12 +73,12 @@ class UpdateProperties(MetadataOperation):
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         properties = table.properties
-        wanted = dict(self.updates)
-        if (version := wanted.get(FORMAT_VERSION.name)) is not None and _has_format(version, prepared, table):
-            del wanted[FORMAT_VERSION.name]
+        new_values = dict(self.updates)
+        if (version := new_values.get(FORMAT_VERSION.name)) is not None and _has_format(version, prepared, table):
+            del new_values[FORMAT_VERSION.name]
         updates: list[TableUpdate] = []
-        if any(properties.get(k) != v for k, v in wanted.items()):
-            updates.append(SetProperties(wanted))
+        if any(properties.get(k) != v for k, v in new_values.items()):
+            updates.append(SetProperties(new_values))
         if gone := tuple(k for k in self.removals if k in properties and k not in self.updates):
             updates.append(RemoveProperties(gone))
         return staged_updates(table.metadata, *updates, run=self.run)
@@ -210,11 +210,11 @@ class UpdateStatistics(MetadataOperation):
     def _updates(self, metadata: TableMetadata) -> list[TableUpdate]:
         with_statistics = {s.snapshot_id for s in metadata.statistics}
         with_partition = {s.snapshot_id for s in metadata.partition_statistics}
-        found: list[TableUpdate] = [SetStatistics(f) for f in self.added if f not in metadata.statistics]
-        found += [SetPartitionStatistics(f) for f in self.added_partition if f not in metadata.partition_statistics]
-        found += [RemoveStatistics(i) for i in self.removed if i in with_statistics]
-        found += [RemovePartitionStatistics(i) for i in self.removed_partition if i in with_partition]
-        return found
+        updates: list[TableUpdate] = [SetStatistics(f) for f in self.added if f not in metadata.statistics]
+        updates += [SetPartitionStatistics(f) for f in self.added_partition if f not in metadata.partition_statistics]
+        updates += [RemoveStatistics(i) for i in self.removed if i in with_statistics]
+        updates += [RemovePartitionStatistics(i) for i in self.removed_partition if i in with_partition]
+        return updates
 
 
 def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> None:
@@ -270,7 +270,7 @@ def _promoted(before: Schema, after: Schema) -> list[Promotion]:
     return [(old, new) for old, new in changed if old.type.is_primitive and new.type.is_primitive and old.type != new.type]
 
 
-def _unchanged(table: Table, what: str, expected: object, found: object) -> None:
+def _unchanged(table: Table, what: str, expected: object, current: object) -> None:
     """Prevents a lost schema, spec or order: of two changes computed on the same state, one would undo the other."""
-    if expected != found:
-        raise ValidationError(f"table {table.name}: {what} has changed from {expected} to {found} since this change was planned")
+    if expected != current:
+        raise ValidationError(f"table {table.name}: {what} has changed from {expected} to {current} since this change was planned")

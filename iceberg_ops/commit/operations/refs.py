@@ -60,11 +60,11 @@ class SetRef(_OfRef):
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         metadata = table.metadata
-        found = metadata.ref(self.ref)
+        current = metadata.ref(self.ref)
         _forbid_removed(prepared, table, self.ref)
-        place = self._place(table, found)
-        wanted = replace(
-            SnapshotRef(snapshot_id=place, type=self.type) if found is None else found,
+        place = self._place(table, current)
+        new_ref = replace(
+            SnapshotRef(snapshot_id=place, type=self.type) if current is None else current,
             snapshot_id=place,
             **{
                 k: v
@@ -72,19 +72,19 @@ class SetRef(_OfRef):
                 if (v := getattr(self, k)) is not None
             },
         )
-        if found is not None:
-            _check_kind(table, self.ref, found, self.type)
-            if found != wanted and not self.replace_existing:
-                raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {found.snapshot_id}")
-            if place != found.snapshot_id:
-                _forbid_moved(prepared, table, found, self.ref)
-        return _set(table, self.ref, found, wanted, self.run)
+        if current is not None:
+            _check_kind(table, self.ref, current, self.type)
+            if current != new_ref and not self.replace_existing:
+                raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {current.snapshot_id}")
+            if place != current.snapshot_id:
+                _forbid_moved(prepared, table, current, self.ref)
+        return _set(table, self.ref, current, new_ref, self.run)
 
-    def _place(self, table: Table, found: SnapshotRef | None) -> int:
+    def _place(self, table: Table, current: SnapshotRef | None) -> int:
         if self.snapshot_id is not None:
             return table.metadata.snapshot(self.snapshot_id).snapshot_id
-        if found is not None:
-            return found.snapshot_id
+        if current is not None:
+            return current.snapshot_id
         if (head := table.metadata.current_snapshot) is None:
             raise NoSuchSnapshotError(f"table {table.name} has no snapshot yet")
         return head.snapshot_id
@@ -99,16 +99,16 @@ class RemoveRef(_OfRef):
     name: str = "remove_ref"
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
-        found = table.metadata.ref(self.ref)
+        current = table.metadata.ref(self.ref)
         if self.ref == MAIN_BRANCH:
             raise BadInputError(f"main of table {table.name} cannot be removed")
-        if found is None:
+        if current is None:
             if prepared.metadata.ref(self.ref) is not None:
                 return StagedCommit()
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
         if self.type is not None:
-            _check_kind(table, self.ref, found, self.type)
-        requirement = AssertRefSnapshotId(self.ref, found.snapshot_id)
+            _check_kind(table, self.ref, current, self.type)
+        requirement = AssertRefSnapshotId(self.ref, current.snapshot_id)
         return staged_updates(table.metadata, RemoveSnapshotRef(self.ref), requirements=(requirement,), run=self.run)
 
 
@@ -125,21 +125,21 @@ class RenameBranch(MetadataOperation):
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         metadata = table.metadata
-        found, taken = metadata.ref(self.old), metadata.ref(self.new)
+        current, taken = metadata.ref(self.old), metadata.ref(self.new)
         if self.old == MAIN_BRANCH:
             raise BadInputError(f"main of table {table.name} cannot be renamed")
-        if found is None and taken is not None and taken == prepared.metadata.ref(self.old):
+        if current is None and taken is not None and taken == prepared.metadata.ref(self.old):
             return StagedCommit()
-        if found is None:
+        if current is None:
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.old}")
-        _check_kind(table, self.old, found, "branch")
+        _check_kind(table, self.old, current, "branch")
         if taken is not None:
             raise AlreadyExistsError(f"ref {self.new} already exists in table {table.name}")
         requirements = (*ref_as_seen(metadata, self.old), *ref_as_seen(metadata, self.new))
         if self.new == MAIN_BRANCH:
-            _forbid_former_columns(table, self.new, None, found.snapshot_id)
+            _forbid_former_columns(table, self.new, None, current.snapshot_id)
             requirements = (*requirements, AssertCurrentSchemaId(metadata.current_schema_id))
-        updates = (RemoveSnapshotRef(self.old), SetSnapshotRef(self.new, found))
+        updates = (RemoveSnapshotRef(self.old), SetSnapshotRef(self.new, current))
         return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
 
@@ -155,19 +155,19 @@ class FastForward(MetadataOperation):
         target = metadata.ref(self.to)
         if target is None:
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.to}")
-        found = metadata.ref(self.branch)
+        head = metadata.ref(self.branch)
         _forbid_removed(prepared, table, self.branch)
-        if found is None:
+        if head is None:
             return _set(table, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run, follows=self.to)
-        if not found.is_branch:
+        if not head.is_branch:
             raise BadInputError(f"{self.branch} of table {table.name} is a tag: only a branch can be fast-forwarded")
-        if not _is_ancestor(metadata, found.snapshot_id, target.snapshot_id):
+        if not _is_ancestor(metadata, head.snapshot_id, target.snapshot_id):
             raise NotAncestorError(
-                f"Cannot fast-forward: {self.branch} ({found.snapshot_id}) is not an ancestor of {self.to} ({target.snapshot_id})",
-                snapshot_id=found.snapshot_id,
+                f"Cannot fast-forward: {self.branch} ({head.snapshot_id}) is not an ancestor of {self.to} ({target.snapshot_id})",
+                snapshot_id=head.snapshot_id,
             )
-        moved = replace(found, snapshot_id=target.snapshot_id)
-        return _set(table, self.branch, found, moved, self.run, follows=self.to)
+        moved = replace(head, snapshot_id=target.snapshot_id)
+        return _set(table, self.branch, head, moved, self.run, follows=self.to)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,10 +213,10 @@ class RollBack(MetadataOperation):
                 )
         else:
             before = (s for s in metadata.ancestors(head.snapshot_id) if s.timestamp_ms < (self.timestamp_ms or 0))
-            found = next(before, None)
-            if found is None:
+            ancestor = next(before, None)
+            if ancestor is None:
                 raise NoSuchSnapshotError(f"Cannot roll back, no valid snapshot older than {self.timestamp_ms} on {self.branch}")
-            target = found.snapshot_id
+            target = ancestor.snapshot_id
         return _move(table, self.branch, target, self.run)
 
 
@@ -226,35 +226,35 @@ def _coded(name: str) -> str:
 
 
 def _move(table: Table, branch: str, snapshot_id: int, run: RunIdentity | None, follows: str | None = None) -> StagedCommit:
-    found = table.metadata.ref(branch)
-    if found is not None and not found.is_branch:
+    head = table.metadata.ref(branch)
+    if head is not None and not head.is_branch:
         raise BadInputError(f"{branch} of table {table.name} is a tag: tags never move")
-    wanted = SnapshotRef(snapshot_id=snapshot_id) if found is None else replace(found, snapshot_id=snapshot_id)
-    return _set(table, branch, found, wanted, run, follows=follows)
+    new_ref = SnapshotRef(snapshot_id=snapshot_id) if head is None else replace(head, snapshot_id=snapshot_id)
+    return _set(table, branch, head, new_ref, run, follows=follows)
 
 
 def _set(
     table: Table,
     name: str,
-    found: SnapshotRef | None,
-    wanted: SnapshotRef,
+    current: SnapshotRef | None,
+    new_ref: SnapshotRef,
     run: RunIdentity | None,
     follows: str | None = None,
 ) -> StagedCommit:
     """``follows``: the ref that ``wanted`` was read from; it must not have moved."""
     metadata = table.metadata
-    if found == wanted:
+    if current == new_ref:
         return StagedCommit()
     requirements = list(ref_as_seen(metadata, name))
-    is_moved = name == MAIN_BRANCH if found is None else found.snapshot_id != wanted.snapshot_id
-    if wanted.is_branch and is_moved:
-        _forbid_former_columns(table, name, found, wanted.snapshot_id)
+    is_moved = name == MAIN_BRANCH if current is None else current.snapshot_id != new_ref.snapshot_id
+    if new_ref.is_branch and is_moved:
+        _forbid_former_columns(table, name, current, new_ref.snapshot_id)
         requirements.append(AssertCurrentSchemaId(metadata.current_schema_id))
     if follows is not None:
-        requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
-    updates: list[TableUpdate] = [SetSnapshotRef(name, wanted)]
-    if wanted.is_branch:
-        entries = entries_of_moving(metadata, name, None if found is None else found.snapshot_id, wanted.snapshot_id)
+        requirements.append(AssertRefSnapshotId(follows, new_ref.snapshot_id))
+    updates: list[TableUpdate] = [SetSnapshotRef(name, new_ref)]
+    if new_ref.is_branch:
+        entries = entries_of_moving(metadata, name, None if current is None else current.snapshot_id, new_ref.snapshot_id)
         updates += [SetProperties(entries)] if entries else []
     return staged_updates(metadata, *updates, requirements=tuple(requirements), run=run)
 
@@ -265,24 +265,24 @@ def _forbid_removed(prepared: CallersView, table: Table, name: str) -> None:
         raise ValidationError(f"ref {name} of table {table.name} was removed or renamed since it was read: nothing was changed")
 
 
-def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name: str) -> None:
+def _forbid_moved(prepared: CallersView, table: Table, current: SnapshotRef, name: str) -> None:
     """Prevents removing a commit from a branch that was made after the caller had read the branch."""
     seen = prepared.metadata.ref(name)
-    if seen is None or seen.snapshot_id != found.snapshot_id:
+    if seen is None or seen.snapshot_id != current.snapshot_id:
         was = "was not there" if seen is None else f"was at snapshot {seen.snapshot_id}"
         raise ValidationError(
-            f"ref {name} of table {table.name} {was} when it was read, and is now at snapshot {found.snapshot_id}: nothing was "
+            f"ref {name} of table {table.name} {was} when it was read, and is now at snapshot {current.snapshot_id}: nothing was "
             "changed; check it, and move it if that is still correct",
-            snapshot_id=found.snapshot_id,
+            snapshot_id=current.snapshot_id,
         )
 
 
-def _forbid_former_columns(table: Table, name: str, found: SnapshotRef | None, snapshot_id: int) -> None:
+def _forbid_former_columns(table: Table, name: str, current: SnapshotRef | None, snapshot_id: int) -> None:
     """Prevents a branch whose rows cannot be read, or are read wrongly: another engine has replaced the table since they were
     written, and branches are read with the table's columns (``schema_conflicts``). Rows that are already in the branch's history
     do not count."""
     metadata = table.metadata
-    line = {s.snapshot_id for s in metadata.ancestors(None if found is None else found.snapshot_id)}
+    line = {s.snapshot_id for s in metadata.ancestors(None if current is None else current.snapshot_id)}
     if former := former_rows(table, metadata.snapshot(snapshot_id), line):
         made, why = former
         which = "it" if made == snapshot_id else f"snapshot {made}, from which it has rows,"
@@ -298,7 +298,7 @@ def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) ->
     return any(s.snapshot_id == ancestor_id for s in metadata.ancestors(snapshot_id))
 
 
-def _check_kind(table: Table, name: str, found: SnapshotRef, wanted: str) -> None:
+def _check_kind(table: Table, name: str, current: SnapshotRef, expected_type: str) -> None:
     """Prevents taking a branch for a tag of the same name, or a tag for a branch."""
-    if found.type != wanted:
-        raise BadInputError(f"ref {name} of table {table.name} is a {found.type}, not a {wanted}")
+    if current.type != expected_type:
+        raise BadInputError(f"ref {name} of table {table.name} is a {current.type}, not a {expected_type}")

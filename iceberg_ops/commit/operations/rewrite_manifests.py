@@ -109,7 +109,7 @@ class RewriteManifests(SnapshotOperationFields):
             ordered = sorted(self._live_entries(folder, table, chosen), key=self._sort_key(spec))
             written = self._begin("writing", "entries", len(ordered), 0)
             new = folder.write_rolling(
-                table, spec.spec_id, content, (existing(e) for e in ordered), told=lambda m: written(_live(m), 0)
+                table, spec.spec_id, content, (existing(e) for e in ordered), on_written=lambda m: written(_live(m), 0)
             )
             no_lost_files(len(ordered), new)
             known = (key, new)

@@ -72,39 +72,39 @@ def unite(
     replaced = {file_key(f, identity) for f in removed}
     vectors = {_name(e.data_file, identity): e for e in live.values() if e.data_file.is_deletion_vector}
     met = {name: e for name, e in vectors.items() if file_key(e.data_file, identity) not in replaced}
-    united = {name: found for name, found in ours.items() if len(found) > 1 or name in met}
+    united = {name: files for name, files in ours.items() if len(files) > 1 or name in met}
     if not united:
         return UnitedDeletes(tuple(added), tuple(removed))
     before = {_name(f, identity): f for f in removed if f.is_deletion_vector}
     positions: dict[DataFile, Positions] = {}
-    for name, found in united.items():
-        parts = [read_deletion_vector(table.io, f) for f in found]
+    for name, files in united.items():
+        parts = [read_deletion_vector(table.io, f) for f in files]
         if (entry := met.get(name)) is not None:
             theirs = read_deletion_vector(table.io, entry.data_file)
             if rows_must_differ:
                 known = read_deletion_vector(table.io, before[name]) if name in before else np.empty(0, np.int64)
                 validation.no_row_changed_twice(table, entry, np.setdiff1d(np.concatenate(parts), known), theirs)
             parts.append(theirs)
-        positions[_data_file_of(found[0])] = np.unique(np.concatenate(parts))
+        positions[_data_file_of(files[0])] = np.unique(np.concatenate(parts))
     written = _write(table, draft, positions)
     rest = [f for f in added if not (f.is_deletion_vector and _name(f, identity) in united)]
     gone = [e.data_file for name, e in met.items() if name in united]
     kept = [f for f in removed if file_key(f, identity) in live or identity(scoped_path(f) or "") not in united]
-    unused = {f.file_path for found in united.values() for f in found} - {f.file_path for f in rest}
+    unused = {f.file_path for files in united.values() for f in files} - {f.file_path for f in rest}
     return UnitedDeletes((*rest, *written), (*kept, *gone), frozenset(unused))
 
 
 def _live_deletes_of(table: Table, branch: str, ours: Mapping[str, Sequence[DataFile]]) -> dict[FileKey, ManifestEntry]:
     """Live deletes of the branch that each apply to only one of the data files."""
-    pruning, identity = PartitionPruning(table.metadata, [f for found in ours.values() for f in found]), identity_under(table.io)
-    found: dict[FileKey, ManifestEntry] = {}
+    pruning, identity = PartitionPruning(table.metadata, [f for files in ours.values() for f in files]), identity_under(table.io)
+    entries: dict[FileKey, ManifestEntry] = {}
     for manifest in manifests_of(table, base_of(table.metadata, branch)):
         if manifest.content is ManifestContent.DELETES and pruning.may_hold(manifest):
             for entry in entries_of(table, manifest, live_only=True):
                 path = scoped_path(entry.data_file)
                 if path is not None and identity(path) in ours:
-                    found[file_key(entry.data_file, identity)] = entry
-    return found
+                    entries[file_key(entry.data_file, identity)] = entry
+    return entries
 
 
 def _write(table: Table, draft: SnapshotDraft, positions: Mapping[DataFile, Positions]) -> list[DataFile]:

@@ -31,9 +31,9 @@ def schema_followers(metadata: TableMetadata, schema: Schema) -> tuple[TableUpda
         if new_name is not None:
             updates[prefix + new_name] = value
     removals = [key for key in removals if key not in updates]
-    found: list[TableUpdate] = [update] if (update := name_mapping_update(metadata, schema)) is not None else []
+    followers: list[TableUpdate] = [update] if (update := name_mapping_update(metadata, schema)) is not None else []
     if updates:
-        found.append(SetProperties(updates))
+        followers.append(SetProperties(updates))
     if removals:
-        found.append(RemoveProperties(tuple(removals)))
-    return tuple(found)
+        followers.append(RemoveProperties(tuple(removals)))
+    return tuple(followers)

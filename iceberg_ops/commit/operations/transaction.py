@@ -109,8 +109,8 @@ def _after(operation: Operation, before: TableMetadata, made: TableMetadata, cal
 
 
 def _validate(operation: Operation, table: Table, callers: TableMetadata) -> None:
-    own = History(table, operation.branch, operation.starting_snapshot_id, callers=callers)
-    operation.validate(table, own)
+    history = History(table, operation.branch, operation.starting_snapshot_id, callers=callers)
+    operation.validate(table, history)
 
 
 def _before(requirements: Sequence[TableRequirement], base: TableMetadata) -> list[TableRequirement]:

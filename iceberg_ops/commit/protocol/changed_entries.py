@@ -71,9 +71,9 @@ def changed_entries(
     entered: list[ManifestEntry] = []
     for manifest in of.wrote if agree else ():
         if manifest.content is content and has(manifest, status) and may_match(manifest):
-            found = [e for e in entries_of(table, manifest) if _is_change(e, status, mine)]
-            agree = agree and _count(manifest, status) == len(found) and all(e.snapshot_id == mine for e in found)
-            entered += found
+            changed = [e for e in entries_of(table, manifest) if _is_change(e, status, mine)]
+            agree = agree and _count(manifest, status) == len(changed) and all(e.snapshot_id == mine for e in changed)
+            entered += changed
     old = None if agree else before(table, snapshot)
     if old is None:
         yield from entered
@@ -98,8 +98,8 @@ def changed_entries(
 
 def changes_of(table: Table, snapshot: Snapshot, content: ManifestContent, status: EntryStatus) -> list[ManifestEntry]:
     """Entries of the files that ``snapshot`` added or removed; if its parent has expired, of those that it entered."""
-    found = listed(snapshot, before(table, snapshot), manifests_of(table, snapshot))
-    return list(changed_entries(table, snapshot, found, content, status))
+    listing = listed(snapshot, before(table, snapshot), manifests_of(table, snapshot))
+    return list(changed_entries(table, snapshot, listing, content, status))
 
 
 def _is_change(entry: ManifestEntry, status: EntryStatus, mine: int) -> bool:
@@ -140,10 +140,10 @@ def _rows(m: ManifestFile) -> tuple[int | None, ...]:
 
 def _sums(of: Counts, manifests: Iterable[ManifestFile]) -> tuple[int, int, int] | None:
     """Added, existing and deleted ones together; None if a number is not recorded."""
-    found = [0, 0, 0]
+    sums = [0, 0, 0]
     for counts in map(of, manifests):
         for i, count in enumerate(counts):
             if count is None:
                 return None
-            found[i] += count
-    return found[0], found[1], found[2]
+            sums[i] += count
+    return sums[0], sums[1], sums[2]

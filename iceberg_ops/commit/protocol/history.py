@@ -75,15 +75,15 @@ class History:
     def snapshots(self) -> tuple[Snapshot, ...]:
         """Oldest first. Raises ValidationError if the history is not known."""
         head = base_of(self._table.metadata, self._branch)
-        found: list[Snapshot] = []
+        newest_first: list[Snapshot] = []
         last: Snapshot | None = None
         for snapshot in self._table.metadata.ancestors(None if head is None else head.snapshot_id):
             if snapshot.snapshot_id in (self._starting_snapshot_id, self._validated_id):
-                return tuple(reversed(found))
-            found.append(snapshot)
+                return tuple(reversed(newest_first))
+            newest_first.append(snapshot)
             last = snapshot
         if self._starting_snapshot_id is None and (last is None or last.parent_snapshot_id is None):
-            return tuple(reversed(found))
+            return tuple(reversed(newest_first))
         raise ValidationError(
             f"Cannot determine history between starting snapshot {self._starting_snapshot_id} and the last known ancestor "
             f"{None if last is None else last.snapshot_id} of branch {self._branch}",
@@ -139,17 +139,17 @@ class History:
     def operation_of(self, snapshot: Snapshot) -> str:
         """The operation that a snapshot of the window counts as: an overwrite if it has no operation or one that the spec does not
         know, if it is an append that may remove data files or add deletes, or if it is a delete that may add data files."""
-        said, overwrite = snapshot.operation, SnapshotOperation.OVERWRITE.value
-        if said == SnapshotOperation.APPEND.value:
-            return said if self._only_adds_data(snapshot) else overwrite
-        if said == SnapshotOperation.DELETE.value:
-            return overwrite if self._adds_data(snapshot) else said
-        return said if said in ANY_OPERATION else overwrite
+        operation, overwrite = snapshot.operation, SnapshotOperation.OVERWRITE.value
+        if operation == SnapshotOperation.APPEND.value:
+            return operation if self._only_adds_data(snapshot) else overwrite
+        if operation == SnapshotOperation.DELETE.value:
+            return overwrite if self._adds_data(snapshot) else operation
+        return operation if operation in ANY_OPERATION else overwrite
 
     def _only_adds_data(self, snapshot: Snapshot) -> bool:
-        found = self._listed(snapshot)
+        listing = self._listed(snapshot)
         more = {ManifestContent.DATA: EntryStatus.DELETED, ManifestContent.DELETES: EntryStatus.ADDED}
-        return len(found.agrees) == len(ManifestContent) and not any(has(m, more[m.content]) for m in found.wrote)
+        return len(listing.agrees) == len(ManifestContent) and not any(has(m, more[m.content]) for m in listing.wrote)
 
     def _adds_data(self, snapshot: Snapshot) -> bool:
         return any(m.content is ManifestContent.DATA and has(m, EntryStatus.ADDED) for m in self._listed(snapshot).wrote)
@@ -157,13 +157,13 @@ class History:
     def removal_of(self, location: str) -> Change | None:
         """The last removal of a data or delete file in the window; in a long window only the newest snapshots are searched. Raises
         ValidationError if the history is not known."""
-        wanted = self._identity(location)
+        file_identity = self._identity(location)
         for snapshot in reversed(self.snapshots[-MOST_SEARCHED:]):
             for manifest in manifests_of(self._table, snapshot):
                 if manifest.added_snapshot_id != snapshot.snapshot_id or not has(manifest, EntryStatus.DELETED):
                     continue
                 for entry in entries_of(self._table, manifest):
-                    if entry.status is EntryStatus.DELETED and self._identity(entry.data_file.file_path) == wanted:
+                    if entry.status is EntryStatus.DELETED and self._identity(entry.data_file.file_path) == file_identity:
                         return snapshot, entry
         return None
 

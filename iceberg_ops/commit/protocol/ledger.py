@@ -53,11 +53,11 @@ def ledger_entry(table: Table, name: str) -> str | None:
 def entries_whose_name(table: Table, is_meant: Callable[[str], bool]) -> dict[str, str]:
     """The entries whose names match. Raises CorruptTableError if a ledger file is missing or broken."""
     properties = table.metadata.properties
-    found = {k: v for k, v in properties.items() if k.startswith(LEDGER_PREFIX) and is_meant(k)}
+    entries = {k: v for k, v in properties.items() if k.startswith(LEDGER_PREFIX) and is_meant(k)}
     for key, location in properties.items():
         if key.startswith(LEDGER_FILE_PREFIX):
-            found |= {k: v for k, v in _entries_in(table, location).items() if is_meant(k)}
-    return found
+            entries |= {k: v for k, v in _entries_in(table, location).items() if is_meant(k)}
+    return entries
 
 
 class Ledger:
@@ -87,7 +87,7 @@ class Ledger:
         kinds: dict[str, list[tuple[str, str]]] = {}
         for entry in by_age:
             kinds.setdefault(_kind(*entry), []).append(entry)
-        key = tuple(sorted(entry for found in kinds.values() for entry in found[-MOST_REMEMBERED:]))
+        key = tuple(sorted(entry for entries in kinds.values() for entry in entries[-MOST_REMEMBERED:]))
         if key not in self._known:
             location = f"{metadata_folder(table.metadata)}/{LEDGER_FILE_NAME.format(uuid.uuid4())}"
             self.written.append(location)
@@ -99,13 +99,13 @@ class Ledger:
 def _entries_in(table: Table, location: str) -> Mapping[str, str]:
     io = table.io
     key = ("ledger", location, tuple(sorted(io.properties.items())))
-    return CACHE.get(key, lambda: _read(io, location, table.name), lambda found: _BYTES_OF_ENTRY * len(found))
+    return CACHE.get(key, lambda: _read(io, location, table.name), lambda entries: _BYTES_OF_ENTRY * len(entries))
 
 
 def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
     try:
-        found = parse_json(gzip.decompress(io.read(location)), "its content")
-        return {str(k): str(v) for k, v in found.items()}
+        document = parse_json(gzip.decompress(io.read(location)), "its content")
+        return {str(k): str(v) for k, v in document.items()}
     except FileNotFoundError:
         reason = "does not exist"
     except (CorruptTableError, OSError, zlib.error, EOFError, AttributeError) as e:

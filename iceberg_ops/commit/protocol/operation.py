@@ -177,6 +177,6 @@ def still_there(snapshot_id: int) -> tuple[TableUpdate, ...]:
 
 def ref_as_seen(metadata: TableMetadata, name: str) -> tuple[TableRequirement, ...]:
     """For a commit that changes this ref: no other commit has moved it, or changed its kind or its retention."""
-    found = metadata.ref(name)
-    asked = AssertRefSnapshotId(name, None if found is None else found.snapshot_id)
-    return (asked,) if found is None else (asked, AssertSameRef(name, found))
+    ref = metadata.ref(name)
+    asked = AssertRefSnapshotId(name, None if ref is None else ref.snapshot_id)
+    return (asked,) if ref is None else (asked, AssertSameRef(name, ref))

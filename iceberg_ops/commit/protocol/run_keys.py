@@ -180,7 +180,7 @@ def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[
     """The ledger entries for snapshots that are about to be removed: their runs and, if they published staged snapshots, those
     snapshots and their runs. Once the publication is removed, nothing else records that a staged snapshot was published. A
     publication that was rolled back, and from which certainly no retained snapshot descends, does not count."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     known = metadata.snapshots_by_id
     published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
     heads = [ref.snapshot_id for ref in metadata.refs.values() if ref.is_branch]
@@ -191,13 +191,13 @@ def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[
     for snapshot in (known[i] for i in gone):
         staged = STAGED in snapshot.summary
         if not staged or str(snapshot.snapshot_id) in published or snapshot.snapshot_id in in_a_branch:
-            found |= entries_of_made(snapshot)
+            entries |= entries_of_made(snapshot)
         if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
-            found |= entries_of_made(source)
+            entries |= entries_of_made(source)
         if snapshot.sequence_number <= hidden:
-            _enter_publication(found, metadata, snapshot, copied_by(metadata, snapshot), snapshot.summary.get(BRANCH, ""))
-    _enter_cut_histories(found, metadata, frozenset(gone), copied | set(map(str, left)))
-    return found
+            _enter_publication(entries, metadata, snapshot, copied_by(metadata, snapshot), snapshot.summary.get(BRANCH, ""))
+    _enter_cut_histories(entries, metadata, frozenset(gone), copied | set(map(str, left)))
+    return entries
 
 
 def with_first_publishers(table: Table, entries: Mapping[str, str]) -> dict[str, str]:
@@ -233,7 +233,7 @@ def _end_in_a_cut(metadata: TableMetadata, snapshot_ids: Collection[int]) -> int
     return max(ends)
 
 
-def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: frozenset[int], own_ids: Collection[str]) -> None:
+def _enter_cut_histories(entries: dict[str, str], metadata: TableMetadata, gone: frozenset[int], own_ids: Collection[str]) -> None:
     """Enter the publications that a history shows now and does not show once these snapshots are removed: the first of them hides
     all its ancestors. A staged snapshot that was published by a fast-forward, or together with snapshots built on it, is an
     ancestor itself. A branch may be moved to any remaining snapshot, so the histories of all of them count."""
@@ -241,14 +241,14 @@ def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: f
     entered = set[int]()
     for branch in branches:
         if (head := metadata.branch_head(branch)) is not None:
-            entered |= _enter_cut_history(found, metadata, gone, branch, head.snapshot_id, own_ids, set())
+            entered |= _enter_cut_history(entries, metadata, gone, branch, head.snapshot_id, own_ids, set())
     passed = set[tuple[int, bool]]()
     for start in metadata.snapshots_by_id.keys() - gone:
-        _enter_cut_history(found, metadata, gone, "", start, own_ids, passed, entered)
+        _enter_cut_history(entries, metadata, gone, "", start, own_ids, passed, entered)
 
 
 def _enter_cut_history(
-    found: dict[str, str],
+    entries: dict[str, str],
     metadata: TableMetadata,
     gone: frozenset[int],
     branch: str,
@@ -268,32 +268,32 @@ def _enter_cut_history(
         if not is_cut or snapshot.snapshot_id in entered:
             continue
         cut.add(snapshot.snapshot_id)
-        own = str(snapshot.snapshot_id)
-        sources = copied_by(metadata, snapshot).sources | ({own} if own in own_ids else set())
-        _enter_publication(found, metadata, snapshot, Publication(sources, wap_ids_of(snapshot)), branch)
+        own_id = str(snapshot.snapshot_id)
+        sources = copied_by(metadata, snapshot).sources | ({own_id} if own_id in own_ids else set())
+        _enter_publication(entries, metadata, snapshot, Publication(sources, wap_ids_of(snapshot)), branch)
     return cut
 
 
 def _enter_publication(
-    found: dict[str, str], metadata: TableMetadata, snapshot: Snapshot, published: Publication, branch: str
+    entries: dict[str, str], metadata: TableMetadata, snapshot: Snapshot, published: Publication, branch: str
 ) -> None:
     entry = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
     for name in published.names(branch):
-        if name not in found or _published_before(metadata, entry, found[name]):
-            found[name] = entry
+        if name not in entries or _published_before(metadata, entry, entries[name]):
+            entries[name] = entry
 
 
 def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, head: int) -> dict[str, str]:
     """The ledger entries when the branch moves from one snapshot to another: the runs of snapshots that were staged for the branch
     and that this publishes. A branch for other purposes may point to them without publishing them."""
     line = {s.snapshot_id for s in metadata.ancestors(before)}
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for snapshot in metadata.ancestors(head):
         if snapshot.snapshot_id in line:
             break
         if STAGED in snapshot.summary and snapshot.summary.get(BRANCH, MAIN_BRANCH) == branch:
-            found |= entries_of_made(snapshot)
-    return found
+            entries |= entries_of_made(snapshot)
+    return entries
 
 
 def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
@@ -307,35 +307,35 @@ def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
 def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
     """Ids of the snapshots that have the same change: its own, and those of which it is a copy, directly or through other
     copies."""
-    found: set[str] = set()
+    origins: set[str] = set()
     waiting: list[str | None] = [str(snapshot.snapshot_id)]
     while waiting:
-        if (name := waiting.pop()) is None or name in found:
+        if (name := waiting.pop()) is None or name in origins:
             continue
-        found.add(name)
+        origins.add(name)
         if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is not None:
             waiting += [known.summary.get(SOURCE), known.summary.get(FIRST_SOURCE)]
-    return frozenset(found)
+    return frozenset(origins)
 
 
 def first_source(metadata: TableMetadata, picked: Snapshot) -> str | None:
     """Id of the snapshot that was copied first, as far as the table still shows it, if ``picked`` is a copy; else None."""
-    found, passed, snapshot = None, {str(picked.snapshot_id)}, picked
+    source, passed, snapshot = None, {str(picked.snapshot_id)}, picked
     while (name := snapshot.summary.get(FIRST_SOURCE, snapshot.summary.get(SOURCE))) is not None and name not in passed:
-        found = name
+        source = name
         passed.add(name)
         if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is None:
             break
         snapshot = known
-    return found
+    return source
 
 
 def oldest_origin(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
     """The lowest sequence number of ``origins_of``; None if one of them has expired: its own source is unknown if another engine
     made the copy, because such engines record only the direct source."""
     known = [metadata.snapshots_by_id.get(count_of(name) or -1) for name in origins_of(metadata, snapshot)]
-    found = [origin.sequence_number for origin in known if origin is not None]
-    return min(found) if len(found) == len(known) else None
+    sequence_numbers = [origin.sequence_number for origin in known if origin is not None]
+    return min(sequence_numbers) if len(sequence_numbers) == len(known) else None
 
 
 def copied_by(metadata: TableMetadata, snapshot: Snapshot) -> Publication:

@@ -122,12 +122,12 @@ def no_change_of_rows_read(history: History, *, additions: bool) -> None:
     """Prevents a result that no order of the two commits gives: any rows of the table may have decided this commit, and another
     commit removed or deleted some, or added some (``additions``). Example: two removals of duplicates, each of the row that the
     other one keeps. A rewrite changes no row. Java has no such check."""
-    found = chain(
+    changes = chain(
         history.added_data(ADDS_DATA, lambda m: True) if additions else (),
         history.removed_data(REMOVES_ROWS, lambda m: True),
         history.added_deletes(ADDS_DELETES, lambda m: True),
     )
-    for snapshot, entry in found:
+    for snapshot, entry in changes:
         path = entry.data_file.file_path
         raise conflict(f"Found a change of rows that the statement read: {path}", snapshot, entry.data_file)
 
@@ -138,11 +138,11 @@ def no_missing_references(history: History, paths: Iterable[str], rows: RowFilte
 
     ``forgive_deletes``: a file that a delete removed with all its rows needs no position deletes."""
     identity = history.identity
-    wanted = {identity(p) for p in paths}
-    if not wanted:
+    identities = {identity(p) for p in paths}
+    if not identities:
         return
     for snapshot, entry in history.removed_data(REPLACES if forgive_deletes else REMOVES_DATA, rows.may_match_manifest):
-        if identity(entry.data_file.file_path) in wanted:
+        if identity(entry.data_file.file_path) in identities:
             raise conflict(
                 f"Cannot commit, missing data files: {entry.data_file.file_path}",
                 snapshot,
@@ -156,12 +156,12 @@ def no_reference_added_again(table: Table, history: History, paths: Iterable[str
     again (a folder imported twice), and position deletes reach every entry of a file in their partition (Java has no such
     check)."""
     by_position = [f for f in deletes if f.content is FileContent.POSITION_DELETES]
-    wanted = {history.identity(p) for p in paths}
-    if not by_position or not wanted:
+    identities = {history.identity(p) for p in paths}
+    if not by_position or not identities:
         return
     pruning = PartitionPruning(table.metadata, by_position)
     for snapshot, entry in history.added_data(ANY_OPERATION, pruning.may_hold):
-        if history.identity(entry.data_file.file_path) in wanted:
+        if history.identity(entry.data_file.file_path) in identities:
             path = entry.data_file.file_path
             message = f"Cannot commit, a data file that is deleted from by position was added again concurrently: {path}"
             raise conflict(message, snapshot, entry.data_file, (path,))
@@ -175,12 +175,12 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
     Memory is proportional to the deletes that may affect the replaced files, not to the window.
     """
     counts = _is_by_position if ignore_equality_deletes else _any_delete
-    found = new_deletes_for(table, history, replaced, counts)
-    if found:
-        file, (snapshot, delete) = found[0]
+    new_deletes = new_deletes_for(table, history, replaced, counts)
+    if new_deletes:
+        file, (snapshot, delete) = new_deletes[0]
         kind = "position delete" if ignore_equality_deletes else "delete"
         message = f"Cannot commit, found new {kind} for replaced data file: {file.file_path}: {delete.file_path}"
-        raise conflict(message, snapshot, delete, tuple(f.file_path for f, _ in found))
+        raise conflict(message, snapshot, delete, tuple(f.file_path for f, _ in new_deletes))
 
 
 def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile], paths: Sequence[str] = ()) -> None:
@@ -191,19 +191,21 @@ def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile]
     if not removed or table.metadata.format_version < 3 or start is None or start.first_row_id is not None:
         return
     if (snapshot := next((s for s in history.snapshots if s.first_row_id is not None), None)) is not None:
-        found = tuple(paths) or tuple(f.file_path for f in removed)
-        message = f"Cannot commit, rows got their ids after they were read to be written again: {found[0]}"
-        raise conflict(message, snapshot, removed[0], found)
+        changed = tuple(paths) or tuple(f.file_path for f in removed)
+        message = f"Cannot commit, rows got their ids after they were read to be written again: {changed[0]}"
+        raise conflict(message, snapshot, removed[0], changed)
 
 
 def no_deletes_left_behind(table: Table, history: History, moved: Sequence[DataFile]) -> None:
     """Prevents bringing back rows that a concurrent equality delete removed: it reaches only rows of its own partition spec, and
     ``moved`` files are replaced by files of another spec (Java has no such check). Global equality deletes reach every spec."""
-    found = new_deletes_for(table, history, moved, lambda f: is_by_equality(f) and not _is_global(table, f))
-    if found:
-        file, (snapshot, delete) = found[0]
+    new_deletes = new_deletes_for(table, history, moved, lambda f: is_by_equality(f) and not _is_global(table, f))
+    if new_deletes:
+        file, (snapshot, delete) = new_deletes[0]
         message = "Cannot commit, found new equality delete that does not reach the new partition spec of replaced data file"
-        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in found))
+        raise conflict(
+            f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in new_deletes)
+        )
 
 
 def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile], added: Sequence[DataFile]) -> None:
@@ -211,9 +213,9 @@ def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile],
     not reach the rows in their old place (Java has no such check)."""
     old = {f.spec_id for f in moved}
     new = [f for f in added if old - {f.spec_id}]
-    found = new_deletes_for(table, history, new, lambda f: is_by_equality(f) and not _is_global(table, f))
-    if found:
-        file, (snapshot, delete) = found[0]
+    new_deletes = new_deletes_for(table, history, new, lambda f: is_by_equality(f) and not _is_global(table, f))
+    if new_deletes:
+        file, (snapshot, delete) = new_deletes[0]
         message = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
         raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f in moved))
 
@@ -292,7 +294,7 @@ def new_deletes_for(
         identity=identity,
     )
     snapshots = {(f.file_path, f.content_offset): s for s, f, _ in others}
-    found: list[tuple[DataFile, NewDelete]] = []
+    new_deletes: list[tuple[DataFile, NewDelete]] = []
     for file in replaced:
         change = vectors.get(identity(file.file_path))
         if change is None:
@@ -300,8 +302,8 @@ def new_deletes_for(
                 change = (snapshots[(delete.data_file.file_path, delete.data_file.content_offset)], delete.data_file)
                 break
         if change is not None:
-            found.append((file, change))
-    return found
+            new_deletes.append((file, change))
+    return new_deletes
 
 
 def _relevant_deletes(
@@ -310,7 +312,7 @@ def _relevant_deletes(
     """(deletion vectors by data file, other deletes) that may affect the replaced files. It is not an error if a vector is replaced
     twice in the window: the last one counts."""
     names: set[str] = set()
-    own: set[str] = set()
+    own_paths: set[str] = set()
     identity = identity_under(table.io)
     pruning = PartitionPruning(table.metadata, replaced)
     partitions = pruning.partitions
@@ -327,8 +329,8 @@ def _relevant_deletes(
             if (name := identity(f.referenced_data_file or "")) in names:
                 vectors[name] = (snapshot, f)
         elif (path := scoped_path(f)) is not None:
-            own = own or {identity(r.file_path) for r in replaced}
-            if identity(path) in own:
+            own_paths = own_paths or {identity(r.file_path) for r in replaced}
+            if identity(path) in own_paths:
                 others.append((snapshot, f, entry.sequence_number or 0))
         elif partition_key(f.spec_id, f.partition) in partitions or _is_global(table, f):
             others.append((snapshot, f, entry.sequence_number or 0))
@@ -350,12 +352,12 @@ def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows:
     """Prevents losing the deletes of a concurrent vector for the same data file: one vector replaces the other (Java:
     validateAddedDVs)."""
     identity = history.identity
-    wanted = {identity(f.referenced_data_file or ""): f for f in added if f.is_deletion_vector}
-    if not wanted:
+    vectors = {identity(f.referenced_data_file or ""): f for f in added if f.is_deletion_vector}
+    if not vectors:
         return
     for snapshot, entry in history.added_deletes(ANY_OPERATION, rows.may_match_manifest):
         f = entry.data_file
-        if f.is_deletion_vector and (mine := wanted.get(identity(f.referenced_data_file or ""))) is not None:
+        if f.is_deletion_vector and (mine := vectors.get(identity(f.referenced_data_file or ""))) is not None:
             raise conflict(
                 f"Found concurrently added DV for {mine.referenced_data_file}: {f.file_path}",
                 snapshot,

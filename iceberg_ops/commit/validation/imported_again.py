@@ -17,9 +17,9 @@ from iceberg_ops.table.table import Table
 def no_file_added_meanwhile(table: Table, history: History, added: Sequence[DataFile]) -> None:
     """Prevents rows that are there twice, now or after a branch is published: another commit added one of the files concurrently,
     to this branch or to another (two imports of one folder at once; Java checks only the table's state when the import begins)."""
-    wanted = {history.identity(f.file_path) for f in added}
+    identities = {history.identity(f.file_path) for f in added}
     for snapshot, entry in _added(table, history):
-        if history.identity(entry.data_file.file_path) in wanted:
+        if history.identity(entry.data_file.file_path) in identities:
             path = entry.data_file.file_path
             raise conflict(f"Cannot add a file that was added concurrently: {path}", snapshot, entry.data_file, (path,))
 

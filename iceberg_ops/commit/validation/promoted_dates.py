@@ -73,7 +73,11 @@ def _live_files(table: Table, branches: dict[str, int]) -> Iterator[tuple[str, D
 
 def _is_beyond(file: DataFile, field_id: int) -> bool:
     """Whether a bound is such a date; an unreadable one tells nothing."""
-    bounds = [found[field_id] for found in (file.lower_bounds, file.upper_bounds) if found and field_id in found]
+    bounds = [
+        bounds_by_id[field_id]
+        for bounds_by_id in (file.lower_bounds, file.upper_bounds)
+        if bounds_by_id and field_id in bounds_by_id
+    ]
     try:
         return any(abs(from_bytes(DATE, bound)) > _LAST_DAY for bound in bounds)
     except CorruptTableError:

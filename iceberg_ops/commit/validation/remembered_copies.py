@@ -29,24 +29,24 @@ class Origins:
     def of(self, snapshot: Snapshot) -> frozenset[str]:
         """The same as ``origins_of``, plus the ledger's entries for expired ones. Raises CorruptTableError for a broken ledger
         file."""
-        found = set(origins_of(self._table.metadata, snapshot))
-        lost = self._lost(found)
+        origins = set(origins_of(self._table.metadata, snapshot))
+        lost = self._lost(origins)
         while lost:
-            more = {name for i in lost for name in self._remembered.get(i, ())} - found
-            found |= more
+            more = {name for i in lost for name in self._remembered.get(i, ())} - origins
+            origins |= more
             lost = self._lost(more)
-        return frozenset(found)
+        return frozenset(origins)
 
     def _lost(self, names: Collection[str]) -> set[str]:
         return {name for name in names if count_of(name) not in self._table.metadata.snapshots_by_id}
 
     @cached_property
     def _remembered(self) -> Mapping[str, set[str]]:
-        found: dict[str, set[str]] = {}
+        sources: dict[str, set[str]] = {}
         for name in entries_whose_name(self._table, lambda name: name.startswith(_COPY)):
             copy, _, source = name.removeprefix(_COPY).partition(":")
-            found.setdefault(copy, set()).add(source)
-        return found
+            sources.setdefault(copy, set()).add(source)
+        return sources
 
 
 def entries_of_copies(table: Table, gone: Collection[int]) -> dict[str, str]:
@@ -54,9 +54,9 @@ def entries_of_copies(table: Table, gone: Collection[int]) -> dict[str, str]:
     metadata, origins = table.metadata, Origins(table)
     left = (s for s in metadata.snapshots if s.snapshot_id not in gone and FIRST_SOURCE not in s.summary)
     copied = {s.summary.get(SOURCE) for s in left}
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for snapshot in metadata.snapshots:
-        if snapshot.snapshot_id in gone and (own := str(snapshot.snapshot_id)) in copied:
-            for source in origins.of(snapshot) - {own}:
-                found[f"{_COPY}{own}:{source}"] = f"{own}@{snapshot.timestamp_ms}"
-    return found
+        if snapshot.snapshot_id in gone and (own_id := str(snapshot.snapshot_id)) in copied:
+            for source in origins.of(snapshot) - {own_id}:
+                entries[f"{_COPY}{own_id}:{source}"] = f"{own_id}@{snapshot.timestamp_ms}"
+    return entries

@@ -44,12 +44,14 @@ def no_deletes_by_columns_not_copied(table: Table, history: History, replaced: S
     def compares_more(delete: DataFile) -> bool:
         return is_by_equality(delete) and not (delete.equality_ids and all(i in copied for i in delete.equality_ids))
 
-    found = new_deletes_for(table, history, replaced, compares_more, bounds_of=copied)
-    if found:
-        file, (snapshot, delete) = found[0]
+    new_deletes = new_deletes_for(table, history, replaced, compares_more, bounds_of=copied)
+    if new_deletes:
+        file, (snapshot, delete) = new_deletes[0]
         lacking = [i for i in delete.equality_ids or () if i not in copied]
         message = f"Cannot commit, found new equality delete by columns {lacking} that the copies of replaced data file lack"
-        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in found))
+        raise conflict(
+            f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in new_deletes)
+        )
 
 
 def no_columns_that_came_back(table: Table, history: History, copied: Sequence[str]) -> None:
@@ -130,8 +132,8 @@ def without_required(now: TableMetadata, written: Schema, may_be_null: Callable[
 
 def _has_values(written: Schema, field_id: int) -> bool:
     """Whether rows of the schema may have a non-null value of the field."""
-    found = written.fields_by_id.get(field_id)
-    return found is not None and found.type != UNKNOWN
+    field = written.fields_by_id.get(field_id)
+    return field is not None and field.type != UNKNOWN
 
 
 def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tuple[int, str] | None:
@@ -164,8 +166,8 @@ def _former_rows_of_expired(table: Table, snapshot: Snapshot, schemas: Mapping[i
         for manifest in manifests_of(table, snapshot):
             if manifest.content is ManifestContent.DATA and _has_live_entries(manifest):
                 with suppress(CorruptTableError, UnsupportedError):
-                    if found := _expired_maker(table, snapshot, manifest, next_ones):
-                        return found
+                    if maker := _expired_maker(table, snapshot, manifest, next_ones):
+                        return maker
     return None
 
 

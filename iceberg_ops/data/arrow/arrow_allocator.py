@@ -22,5 +22,5 @@ def wanted_allocator() -> str | None:
 
 def choose_allocator() -> None:
     """Choose for this process, if Arrow is not loaded yet, and for its child processes."""
-    if (wanted := wanted_allocator()) is not None:
-        os.environ[ALLOCATOR] = wanted
+    if (name := wanted_allocator()) is not None:
+        os.environ[ALLOCATOR] = name

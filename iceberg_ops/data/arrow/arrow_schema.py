@@ -171,9 +171,10 @@ def schema_of_arrow(source: pa.Schema) -> Schema:
 
 
 def _fields_of(fields: list[pa.Field], ids: Iterator[int], path: str) -> tuple[NestedField, ...]:
-    own = [next(ids) for _ in fields]
+    field_ids = [next(ids) for _ in fields]
     return tuple(
-        NestedField(i, f.name, type_of_arrow(f.type, ids, path + f.name), not f.nullable) for i, f in zip(own, fields, strict=True)
+        NestedField(i, f.name, type_of_arrow(f.type, ids, path + f.name), not f.nullable)
+        for i, f in zip(field_ids, fields, strict=True)
     )
 
 

@@ -50,8 +50,8 @@ def values_of(type_: IcebergType, array: pa.Array | pa.ChunkedArray) -> list[Any
     if type_ == VARIANT:
         metadata, value = (part.to_pylist() for part in array.flatten())
         return _where_present(array, list(map(Variant, metadata, value)))
-    found = _plain(array).to_pylist()
-    return [None if v is None else uuid.UUID(bytes=v) for v in found] if type_ == UUID else found
+    plain_values = _plain(array).to_pylist()
+    return [None if v is None else uuid.UUID(bytes=v) for v in plain_values] if type_ == UUID else plain_values
 
 
 def _where_present(array: pa.Array, values: list[Any]) -> list[Any]:
@@ -62,12 +62,12 @@ def _where_present(array: pa.Array, values: list[Any]) -> list[Any]:
 
 def _cut(elements: list[Any], lists: pa.Array) -> list[Any]:
     """The elements of lists, separately for each list."""
-    found: list[Any] = []
+    cut_lists: list[Any] = []
     at = 0
     for length in lists.value_lengths().to_pylist():
-        found.append(None if length is None else elements[at : at + length])
+        cut_lists.append(None if length is None else elements[at : at + length])
         at += length or 0
-    return found
+    return cut_lists
 
 
 def _plain(array: pa.Array) -> pa.Array:

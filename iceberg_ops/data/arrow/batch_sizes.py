@@ -56,8 +56,8 @@ def decoded_rows(
     ``encoded`` are the leaves that are read as dictionaries. Footers give only encoded sizes: for the other leaves the size of
     decoded dictionary values is estimated from the lengths of the least and greatest value.
     """
-    found = [metadata.row_group(g) for g in groups]
-    per_row = max((_most_bytes_of_a_row(group, leaves, encoded) for group in found if group.num_rows), default=0.0)
+    row_groups = [metadata.row_group(g) for g in groups]
+    per_row = max((_most_bytes_of_a_row(group, leaves, encoded) for group in row_groups if group.num_rows), default=0.0)
     return most_rows if per_row * most_rows <= BATCH_BYTES else max(1, int(BATCH_BYTES / per_row))
 
 

@@ -34,8 +34,8 @@ class NestedNulls:
         """``around``: how many of the array's nulls belong to a parent struct."""
         if f.type == UNKNOWN or not (f.type.is_nested or f.type == VARIANT):
             return
-        own = 0 if self.stored and f.required else array.null_count - around
-        self.counts[f.field_id] = self.counts.get(f.field_id, 0) + own
+        nulls = 0 if self.stored and f.required else array.null_count - around
+        self.counts[f.field_id] = self.counts.get(f.field_id, 0) + nulls
         if isinstance(f.type, StructType):
             for child, part in zip(f.type.fields, array.flatten(), strict=True):
                 self._add(child, part, array.null_count)

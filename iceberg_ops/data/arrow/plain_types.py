@@ -69,35 +69,37 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([plain_array(c, f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema)
 
 
-def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def plain_array(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     """The same values as ``wanted``, which is the ``plain_type`` of the array's."""
-    if array.type.equals(wanted):
+    if array.type.equals(target_type):
         return array
     if isinstance(array, pa.ExtensionArray):
-        return plain_array(array.storage, wanted)
+        return plain_array(array.storage, target_type)
     if _is_view(array.type):
-        return array.cast(wanted)
+        return array.cast(target_type)
     mask = array.is_null() if array.null_count else None
-    if pa.types.is_struct(wanted):
-        parts = [plain_array(array.field(i), wanted.field(i).type) for i in range(wanted.num_fields)]
-        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
-    if pa.types.is_map(wanted):
+    if pa.types.is_struct(target_type):
+        parts = [plain_array(array.field(i), target_type.field(i).type) for i in range(target_type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(target_type), mask=mask)
+    if pa.types.is_map(target_type):
         lists = as_lists(array)
         entries = elements_of(lists)
-        key, item = plain_array(entries.field(0), wanted.key_type), plain_array(entries.field(1), wanted.item_type)
-        return pa.MapArray.from_arrays(offsets_of(lists), key, item, type=wanted, mask=mask)
-    return pa.ListArray.from_arrays(offsets_of(array), plain_array(elements_of(array), wanted.value_type), type=wanted, mask=mask)
+        key, item = plain_array(entries.field(0), target_type.key_type), plain_array(entries.field(1), target_type.item_type)
+        return pa.MapArray.from_arrays(offsets_of(lists), key, item, type=target_type, mask=mask)
+    return pa.ListArray.from_arrays(
+        offsets_of(array), plain_array(elements_of(array), target_type.value_type), type=target_type, mask=mask
+    )
 
 
 def read_whole(schema: pa.Schema) -> tuple[frozenset[int], ...]:
     """For each extension type over a nested one in a file's schema: the numbers of the leaves that Arrow can only read together."""
-    found: list[frozenset[int]] = []
+    leaf_sets: list[frozenset[int]] = []
     count = itertools.count()
 
     def leaves(type_: pa.DataType) -> list[int]:
         if isinstance(type_, pa.BaseExtensionType) and pa.types.is_nested(type_.storage_type):
-            found.append(frozenset(own := leaves(type_.storage_type)))
-            return own
+            leaf_sets.append(frozenset(inner_leaves := leaves(type_.storage_type)))
+            return inner_leaves
         if not pa.types.is_nested(type_):
             return [next(count)]
         # A map's one field is the struct of its entries.
@@ -105,7 +107,7 @@ def read_whole(schema: pa.Schema) -> tuple[frozenset[int], ...]:
 
     for f in schema:
         leaves(f.type)
-    return tuple(found)
+    return tuple(leaf_sets)
 
 
 def as_lists(array: pa.MapArray) -> pa.ListArray:

@@ -44,8 +44,8 @@ def column_without_utf8(f: NestedField, array: pa.Array, path: str = "") -> str 
         parts = [entries.field(0), entries.field(1)]
     else:
         parts = array.flatten() if isinstance(f.type, StructType) else [array.flatten()]
-    found = (column_without_utf8(child, part, f"{name}.") for child, part in zip(child_fields(f.type), parts, strict=True))
-    return next(filter(None, found), None)
+    columns = (column_without_utf8(child, part, f"{name}.") for child, part in zip(child_fields(f.type), parts, strict=True))
+    return next(filter(None, columns), None)
 
 
 def _is_utf8(array: pa.Array) -> bool:

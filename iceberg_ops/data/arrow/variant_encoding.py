@@ -52,8 +52,8 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
     offsets, width = _offsets(values)
     large, id_width = len(names) > 0xFF, _width(len(ids))
     header = bytes(((large << 4 | (id_width - 1) << 2 | (width - 1)) << 2 | _OBJECT,))
-    found = b"".join(ids[name].to_bytes(id_width, "little") for name in names)
-    return b"".join((header, len(names).to_bytes(4 if large else 1, "little"), found, offsets, *values))
+    field_ids = b"".join(ids[name].to_bytes(id_width, "little") for name in names)
+    return b"".join((header, len(names).to_bytes(4 if large else 1, "little"), field_ids, offsets, *values))
 
 
 def _offsets(values: Sequence[bytes]) -> tuple[bytes, int]:

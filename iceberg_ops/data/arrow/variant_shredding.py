@@ -35,8 +35,8 @@ def unshredded(array: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
         values = _Column(columns).values(array, list(range(len(array))), present)
     except CorruptTableError as e:
         raise CorruptTableError(f"variant column {name}: {e}") from None
-    found = [None if not there else encoding.NULL if v is None else v for v, there in zip(values, present, strict=True)]
-    return metadata, pa.array(found, pa.binary())
+    encoded = [None if not there else encoding.NULL if v is None else v for v, there in zip(values, present, strict=True)]
+    return metadata, pa.array(encoded, pa.binary())
 
 
 @lru_cache(maxsize=256)
@@ -66,10 +66,10 @@ class _Column:
             typed = typed.dictionary_decode()
         if pa.types.is_struct(typed.type):
             return self._objects(typed, plain, rows, present)
-        found = _where(present, self._list(typed, rows) if is_list(typed.type) else self._primitives(typed))
-        if any(v is not None and f is not None for v, f in zip(plain, found, strict=True)):
+        decoded = _where(present, self._list(typed, rows) if is_list(typed.type) else self._primitives(typed))
+        if any(v is not None and f is not None for v, f in zip(plain, decoded, strict=True)):
             raise CorruptTableError("value and typed_value are both set for something that is not an object")
-        return [v if f is None else f for v, f in zip(plain, found, strict=True)]
+        return [v if f is None else f for v, f in zip(plain, decoded, strict=True)]
 
     def _objects(self, typed: pa.StructArray, plain: Encoded, rows: Sequence[int], present: Any) -> Encoded:
         there = np.asarray(typed.is_valid()) & present
@@ -82,14 +82,14 @@ class _Column:
             if np.any(~np.asarray(child.is_valid()) & there):
                 raise CorruptTableError(f"the group of shredded field {name} is null, but must be required")
             columns.append(self.values(child, rows, there))
-        found: Encoded = []
+        encoded: Encoded = []
         for i, residual in enumerate(plain):
             if not there[i]:
-                found.append(residual)
+                encoded.append(residual)
                 continue
             fields = {n: v for n, c in zip(names, columns, strict=True) if (v := c[i]) is not None}
-            found.append(self._object(fields, residual, names, self.metadata[rows[i]]))
-        return found
+            encoded.append(self._object(fields, residual, names, self.metadata[rows[i]]))
+        return encoded
 
     def _object(self, fields: dict[str, bytes], residual: bytes | None, shredded: Sequence[str], metadata: bytes | None) -> bytes:
         if metadata is None:
@@ -113,12 +113,12 @@ class _Column:
         if elements.null_count:
             raise CorruptTableError("the group of an array's element is null, but must be required")
         flat = [encoding.NULL if v is None else v for v in self.values(elements, owners, np.ones(len(elements), dtype=bool))]
-        found: Encoded = []
+        encoded: Encoded = []
         at = 0
         for length in lengths:
-            found.append(None if length is None else encoding.array(flat[at : at + length]))
+            encoded.append(None if length is None else encoding.array(flat[at : at + length]))
             at += length or 0
-        return found
+        return encoded
 
     def _primitives(self, typed: pa.Array) -> Encoded:
         encode = _encoder(typed.type)

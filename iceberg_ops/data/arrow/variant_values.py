@@ -107,8 +107,8 @@ def _damage() -> Iterator[None]:
 def _decoded(variant: Variant, leaf: Callable[[Any], Any]) -> Any:
     """The value with ``leaf`` applied to its leaves."""
     data, names = variant.value, names_in(variant.metadata)
-    found: list[Any] = [None]
-    waiting: list[tuple[int, int, Any, Any]] = [(0, 0, found, 0)]
+    result: list[Any] = [None]
+    waiting: list[tuple[int, int, Any, Any]] = [(0, 0, result, 0)]
     """Where a value begins, its depth, and the container and key that it belongs to."""
     left = _MOST_SHARED * len(data)
     with _damage():
@@ -129,7 +129,7 @@ def _decoded(variant: Variant, leaf: Callable[[Any], Any]) -> Any:
                 raise CorruptTableError(
                     f"variant of {len(data)} bytes has values of more than {_MOST_SHARED} times as many: they overlap"
                 )
-    return found[0]
+    return result[0]
 
 
 def _number(data: bytes, at: int, width: int) -> int:

@@ -33,12 +33,12 @@ def computed(term: Bound, columns: Mapping[int, pa.Array], rows: int, what: str)
     read = list(dict.fromkeys(references(term)))
     places = {reference.field_id: n for n, reference in enumerate(read)}
 
-    def value_of(reference: BoundReference) -> Callable[[Any], Any]:
+    def column_reader(reference: BoundReference) -> Callable[[Any], Any]:
         place = places[reference.field_id]
         return lambda row: row[place]
 
     try:
-        return _evaluated(compiled(term, value_of), [(r, columns[r.field_id]) for r in read], rows, type_)
+        return _evaluated(compiled(term, column_reader), [(r, columns[r.field_id]) for r in read], rows, type_)
     except NotFolded as e:
         raise NeedsSparkError.to(f"{what}: {e}") from None
     except (ValueError, ArithmeticError) as e:

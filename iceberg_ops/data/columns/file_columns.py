@@ -51,12 +51,12 @@ _PRUNED: dict[str, tuple[tuple[FileColumn, ...], pa.Schema, frozenset[int], tupl
 
 def find_column(columns: Sequence[FileColumn], field_id: int) -> FileColumn | None:
     """The column with that id among siblings. Raises CorruptTableError for several: it is unclear which one is meant."""
-    found = [c for c in columns if c.field_id == field_id]
-    if len(found) > 1:
+    matching = [c for c in columns if c.field_id == field_id]
+    if len(matching) > 1:
         raise CorruptTableError(
-            f"columns {found[0].name!r} and {found[1].name!r} are both the field with id {field_id}: only one of them may be"
+            f"columns {matching[0].name!r} and {matching[1].name!r} are both the field with id {field_id}: only one of them may be"
         )
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def child_arrow_fields(type_: pa.DataType) -> list[pa.Field]:
@@ -88,8 +88,8 @@ class ColumnIds:
             if seen is not None and source.equals(seen[0], check_metadata=True):
                 return seen[1]
             if has_ids(source):
-                _SEEN["columns"] = (source, found := _numbered(fields, (), children_mapped=False))
-                return found
+                _SEEN["columns"] = (source, numbered := _numbered(fields, (), children_mapped=False))
+                return numbered
         mapping = self.mapping
         if mapping is not None and self.schema is not None and _contradicts(mapping.fields, None, self.schema):
             mapping = None
@@ -106,10 +106,10 @@ def pruned(columns: Sequence[FileColumn], source: pa.Schema, leaves: AbstractSet
     seen = _PRUNED.get("last")
     if seen is not None and seen[0] is columns and source.equals(seen[1]) and seen[2] == leaves:
         return seen[3]
-    found = _pruned(columns, list(source), leaves)
+    kept = _pruned(columns, list(source), leaves)
     if isinstance(columns, tuple):  # a list may change
-        _PRUNED["last"] = (columns, source, frozenset(leaves), found)
-    return found
+        _PRUNED["last"] = (columns, source, frozenset(leaves), kept)
+    return kept
 
 
 def _pruned(columns: Sequence[FileColumn], fields: Sequence[pa.Field], leaves: AbstractSet[int]) -> tuple[FileColumn, ...]:
@@ -127,11 +127,11 @@ def _id_of(f: pa.Field) -> int | None:
         text = (f.metadata or {}).get(key)
         if text is None:
             continue
-        found = whole_number(text.decode("utf-8", "replace"), INT_MAX)
-        if found is None:
+        field_id = whole_number(text.decode("utf-8", "replace"), INT_MAX)
+        if field_id is None:
             raise CorruptTableError(f"column {f.name!r} has the field id {text[:40]!r}: must be a 32-bit whole number")
-        if found >= 0:
-            return found
+        if field_id >= 0:
+            return field_id
     return None
 
 
@@ -185,7 +185,7 @@ def _column(f: pa.Field, index: int, leaf: Iterator[int], entry: MappedField | N
     field_id = (entry.field_id if entry else None) if mapped else _id_of(f)
     inner = child_arrow_fields(f.type)
     entries = _mapped(_roles(f.type) or [c.name for c in inner], entry.fields if entry else ())
-    children = tuple(_column(c, i, leaf, own, mapped) for i, (c, own) in enumerate(zip(inner, entries, strict=True)))
+    children = tuple(_column(c, i, leaf, entry, mapped) for i, (c, entry) in enumerate(zip(inner, entries, strict=True)))
     leaves = tuple(n for c in children for n in c.leaves) if inner else (next(leaf),)
     return FileColumn(field_id, f.name, f.type, index, leaves, children)
 

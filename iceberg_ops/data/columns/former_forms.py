@@ -61,18 +61,18 @@ class _Forms:
             self._check(column.children[0], f.type.key)
             self._check(column.children[1], f.type.value)
         elif f.type != UNKNOWN and not column.children and (former := self._former(column.type, f)) is not None:
-            found = f"file {self._location}: column {f.name} is stored as {former}, which cannot be read as {f.type}"
-            raise FormerColumnsError.instead_of(CorruptTableError(found))
+            message = f"file {self._location}: column {f.name} is stored as {former}, which cannot be read as {f.type}"
+            raise FormerColumnsError.instead_of(CorruptTableError(message))
 
     def _former(self, stored: pa.DataType, f: NestedField) -> IcebergType | None:
         """The former type in which a file's column is stored; None: it is stored as the current type, or in a form of neither."""
         had = self._context.types_had.get(f.field_id, frozenset())
         version = self._context.format_version
-        own = {f.type, *(t for t in had if can_promote(t, f.type, version))}
+        readable = {f.type, *(t for t in had if can_promote(t, f.type, version))}
         form = _plain(stored)
-        if form in {self._form(t) for t in own}:
+        if form in {self._form(t) for t in readable}:
             return None
-        return next((t for t in had - own if self._form(t) == form and not _keep_values(t, f.type)), None)
+        return next((t for t in had - readable if self._form(t) == form and not _keep_values(t, f.type)), None)
 
     def _form(self, type_: IcebergType) -> pa.DataType:
         """The stored form of the type. ORC has no times and no values of fixed length, and all its timestamps are nanoseconds."""

@@ -40,9 +40,9 @@ class KeyCodes:
         absent = np.zeros(len(codes), np.bool_)
         for column, (values, kinds) in zip(columns, self._steps, strict=True):
             places = _places(column, values)
-            wanted = codes * (len(values) + 1) + places + 1
-            codes = np.minimum(np.searchsorted(kinds, wanted), max(0, len(kinds) - 1))
-            absent |= (places < 0) | ((kinds[codes] != wanted) if len(kinds) else True)
+            combined = codes * (len(values) + 1) + places + 1
+            codes = np.minimum(np.searchsorted(kinds, combined), max(0, len(kinds) - 1))
+            absent |= (places < 0) | ((kinds[codes] != combined) if len(kinds) else True)
         return np.where(absent, -1, codes)
 
 
@@ -50,8 +50,8 @@ def _places(column: pa.Array, values: pa.Array) -> Codes:
     """The index of each value among ``values``; -1 for null and for a value that is not among them."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
-    found = pc.index_in(column.cast(values.type), value_set=values).fill_null(-1)
-    return np.asarray(found, np.int64)
+    indices = pc.index_in(column.cast(values.type), value_set=values).fill_null(-1)
+    return np.asarray(indices, np.int64)
 
 
 def ranks(column: pa.Array) -> Codes:

@@ -64,8 +64,8 @@ def with_metadata_columns(
             fields.append(data.schema.field(taken))
             taken += 1
             continue
-        own = stored.column(lineage[f.field_id]) if f.field_id in lineage else None
-        arrays.append(_column(f, positions, task, context, own))
+        stored_lineage = stored.column(lineage[f.field_id]) if f.field_id in lineage else None
+        arrays.append(_column(f, positions, task, context, stored_lineage))
         fields.append(arrow_field(f))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 

@@ -41,8 +41,8 @@ class MissingValues:
         if f.field_id in self.constants:
             type_, value = self.constants[f.field_id]
             return value_in_type(value, type_, f.type)
-        own = self.default(f)
-        value = None if own is MISSING else own
+        default = self.default(f)
+        value = None if default is MISSING else default
         if isinstance(f.type, StructType) and (value is not None or f.field_id in self.structs):
             value = tuple(self.value_of(child) for child in f.type.fields)
         if value is None and f.required:

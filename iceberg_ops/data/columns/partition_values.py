@@ -24,13 +24,13 @@ def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> p
 
     Raises UnsupportedError for an unknown transform, DataError for a value that does not fit the transform's type.
     """
-    found = sortable(transform, source, array)
-    wanted = arrow_type(transform.result_type(source))
-    values = found.type.value_type if isinstance(found, pa.DictionaryArray) else found.type
-    if values == wanted:
-        return found
+    partition_values = sortable(transform, source, array)
+    result_type = arrow_type(transform.result_type(source))
+    values = partition_values.type.value_type if isinstance(partition_values, pa.DictionaryArray) else partition_values.type
+    if values == result_type:
+        return partition_values
     try:
-        return found.cast(wanted)
+        return partition_values.cast(result_type)
     except pa.ArrowInvalid as e:
         raise DataError(f"{transform} of a value of type {source} lies outside {transform.result_type(source)}: {e}") from None
 

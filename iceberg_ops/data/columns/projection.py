@@ -34,15 +34,15 @@ def needed_leaves(fields: Sequence[NestedField], columns: Sequence[FileColumn]) 
     last = _NEEDED.get("last")
     if last is not None and last[0] is fields and last[1] is columns:
         return set(last[2])
-    wanted: set[int] = set()
+    leaf_ids: set[int] = set()
     for f in fields:
         column = find_column(columns, f.field_id)
         if column is None or f.type == UNKNOWN:
             continue
-        wanted |= _leaves_of(f, column)
+        leaf_ids |= _leaves_of(f, column)
     if isinstance(fields, tuple) and isinstance(columns, tuple):  # a list may change
-        _NEEDED["last"] = (fields, columns, wanted)
-    return set(wanted)
+        _NEEDED["last"] = (fields, columns, leaf_ids)
+    return set(leaf_ids)
 
 
 def _leaves_of(f: NestedField, column: FileColumn) -> set[int]:
@@ -116,9 +116,9 @@ def _same_values(columns: Sequence[FileColumn], fields: Sequence[NestedField], k
         return None
     last = _LAST.get(keep)
     if last is None or not last.is_of(columns, fields, keep):
-        found = [_as_it_is(columns, f, keep) for f in fields]
-        places = None if None in found else tuple(column.index for column in found if column is not None)
-        schema = pa.schema([arrow_field(f).with_type(c.type) for f, c in zip(fields, found, strict=True) if c is not None])
+        plain_columns = [_as_it_is(columns, f, keep) for f in fields]
+        places = None if None in plain_columns else tuple(column.index for column in plain_columns if column is not None)
+        schema = pa.schema([arrow_field(f).with_type(c.type) for f, c in zip(fields, plain_columns, strict=True) if c is not None])
         _LAST[keep] = last = _SameValues(columns, fields, keep, places, schema)
     return last
 
@@ -127,9 +127,9 @@ def _as_it_is(columns: Sequence[FileColumn], f: NestedField, keep: bool) -> File
     column = find_column(columns, f.field_id)
     if column is None or f.type.is_nested or f.type in (UNKNOWN, VARIANT):
         return None
-    wanted = arrow_type(f.type)
-    in_dictionary = keep and isinstance(column.type, pa.DictionaryType) and column.type.value_type == wanted
-    return column if in_dictionary or column.type == wanted else None
+    expected_type = arrow_type(f.type)
+    in_dictionary = keep and isinstance(column.type, pa.DictionaryType) and column.type.value_type == expected_type
+    return column if in_dictionary or column.type == expected_type else None
 
 
 def _field(
@@ -205,9 +205,9 @@ def _hidden(child: pa.Array, parent: pa.Array) -> pa.Array:
     if not child.null_count:
         return child
     if parent.null_count < len(parent):
-        own = np.arange(len(parent))
+        places = np.arange(len(parent))
         present = parent.is_valid().to_numpy(zero_copy_only=False)
-        return child.take(pa.array(np.where(present, own, own[present][0])))
+        return child.take(pa.array(np.where(present, places, places[present][0])))
     extended = isinstance(child, pa.ExtensionArray)
     stored = child.type.storage_type if extended else child.type
     zeros = pa.array([None] * len(child), pa.struct([pa.field("zero", stored)])).field(0)

@@ -81,9 +81,9 @@ class ReadContext:
         return replace(self, is_of_uncommitted_files=True)
 
     def _column(self, name: str) -> NestedField:
-        found = self.table_schema.find(name, case_sensitive=False)
-        if found is not None and self.table_schema.parents[found.field_id] is None:
-            return found
+        column = self.table_schema.find(name, case_sensitive=False)
+        if column is not None and self.table_schema.parents[column.field_id] is None:
+            return column
         if name in METADATA_COLUMNS:
             return METADATA_COLUMNS[name]
         if name == "_partition":
@@ -133,8 +133,8 @@ class ReadContext:
 
     def type_of_values(self, field_id: int) -> IcebergType:
         """The type of the field's partition values in manifests, whatever schema is used for reading."""
-        found = self._fields_of_values.get(field_id)
-        return UNKNOWN if found is None else found.type
+        column = self._fields_of_values.get(field_id)
+        return UNKNOWN if column is None else column.type
 
     def former_fields(self, fields: Sequence[NestedField]) -> list[tuple[NestedField, ...]]:
         """The same top-level columns with the types of each schema in which a part of one has a type that is not promoted to its
@@ -151,12 +151,12 @@ class ReadContext:
         """The types, other than nested ones, that each field has had; only of fields that have had several."""
         if all(schema.struct == self.table_schema.struct for schema in self.schemas):
             return {}
-        found: dict[int, set[IcebergType]] = {}
+        types_by_id: dict[int, set[IcebergType]] = {}
         for schema in self._newest_last:
             for i, f in schema.fields_by_id.items():
                 if not f.type.is_nested:
-                    found.setdefault(i, set()).add(f.type)
-        return {i: frozenset(types) for i, types in found.items() if len(types) > 1}
+                    types_by_id.setdefault(i, set()).add(f.type)
+        return {i: frozenset(types) for i, types in types_by_id.items() if len(types) > 1}
 
     def was_unknown(self, field_id: int) -> bool:
         """Whether a schema of the table has the field with type unknown, for which files store nothing."""
@@ -178,10 +178,10 @@ class ReadContext:
     def _widest(self, schema: Schema, leaf: NestedField) -> IcebergType:
         """The widest type that the field of ``schema`` has had. Schema ids do not show the order: an older schema may be current
         again. Dates that are read as dates do not become timestamp_ns, which cannot hold every date."""
-        found = [s.fields_by_id[leaf.field_id].type for s in self.schemas if leaf.field_id in s.fields_by_id]
+        types = [s.fields_by_id[leaf.field_id].type for s in self.schemas if leaf.field_id in s.fields_by_id]
         if schema is self.table_schema and leaf.type == DATE:
-            found = [t for t in found if t != TIMESTAMP_NS]
-        return widest(leaf.type, found, self.format_version)
+            types = [t for t in types if t != TIMESTAMP_NS]
+        return widest(leaf.type, types, self.format_version)
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -196,16 +196,16 @@ class ReadContext:
         }
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> ReadContext:
+    def from_json(cls, document: Mapping[str, Any]) -> ReadContext:
         """The inverse of ``to_json``."""
-        specs = [spec_from_dict(s) for s in found["specs"]]
-        mapping, values = found["name-mapping"], found["value-schema"]
+        specs = [spec_from_dict(s) for s in document["specs"]]
+        mapping, values = document["name-mapping"], document["value-schema"]
         return cls(
-            table_schema=schema_from_dict(found["table-schema"]),
-            projected=schema_from_dict(found["projected"]),
-            schemas=tuple(schema_from_dict(s) for s in found["schemas"]),
+            table_schema=schema_from_dict(document["table-schema"]),
+            projected=schema_from_dict(document["projected"]),
+            schemas=tuple(schema_from_dict(s) for s in document["schemas"]),
             specs={s.spec_id: s for s in specs},
             name_mapping=None if mapping is None else name_mapping_from_json(mapping),
-            format_version=found["format-version"],
+            format_version=document["format-version"],
             value_schema=None if values is None else schema_from_dict(values),
         )

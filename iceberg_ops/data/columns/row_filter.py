@@ -96,9 +96,9 @@ def _joined(join: Callable[..., pa.Array], node: And | Or, columns: Columns, row
         return join(left, evaluate(node.right, columns, rows))
     places = pa.array(open_)
     right = evaluate(node.right, {i: columns[i].take(places) for i in field_ids(node.right)}, len(open_))
-    found = np.full(rows, -1)
-    found[open_] = np.arange(len(open_))
-    return join(left, right.take(pa.array(found, mask=found < 0)))
+    indices = np.full(rows, -1)
+    indices[open_] = np.arange(len(open_))
+    return join(left, right.take(pa.array(indices, mask=indices < 0)))
 
 
 def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
@@ -132,14 +132,14 @@ def _compare(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
         nan = pc.is_nan(array).fill_null(False) if leaf.type in (FLOAT, DOUBLE) else pa.repeat(pa.scalar(False), len(array))
         return nan if leaf.op is Op.IS_NAN else pc.invert(nan)
     if leaf.op.is_set:
-        found = _is_in(leaf, array)
-        return pc.invert(found) if leaf.op is Op.NOT_IN else found
+        matches = _is_in(leaf, array)
+        return pc.invert(matches) if leaf.op is Op.NOT_IN else matches
     if leaf.op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
-        found = _starts_with(array, leaf.literal)
-        return pc.invert(found) if leaf.op is Op.NOT_STARTS_WITH else found
+        matches = _starts_with(array, leaf.literal)
+        return pc.invert(matches) if leaf.op is Op.NOT_STARTS_WITH else matches
     if leaf.op in (Op.LIKE, Op.NOT_LIKE):
-        found = _like(array, leaf.literal)
-        return pc.invert(found) if leaf.op is Op.NOT_LIKE else found
+        matches = _like(array, leaf.literal)
+        return pc.invert(matches) if leaf.op is Op.NOT_LIKE else matches
     return _ordered(leaf.op, leaf.type, array, leaf.literal)
 
 
@@ -191,10 +191,10 @@ def _ordered(op: Op, type_: IcebergType, array: pa.Array, literal: Any) -> pa.Bo
 def _is_in(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
     literals = array_of(leaf.type, list(leaf.literals)).cast(arrow_type(leaf.type))
     if leaf.type in (FLOAT, DOUBLE):
-        found = pc.is_in(_one_form(array), value_set=_one_form(literals))
+        matches = pc.is_in(_one_form(array), value_set=_one_form(literals))
     else:
-        found = pc.is_in(array, value_set=literals)
-    return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), found)
+        matches = pc.is_in(array, value_set=literals)
+    return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), matches)
 
 
 def _one_form(array: pa.Array) -> pa.Array:

@@ -78,29 +78,29 @@ def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> 
         paths = tuple(context.path_to(i) for i in ids)
         key = (ids, tuple(str(p) for p in paths), tuple(f.file_path for f in files), tuple(sorted(io.properties.items())))
         load = _Load(io, files, ids, paths, context)
-        found, is_whole = _KEPT.get(key, load)
+        keys, is_whole = _KEPT.get(key, load)
         if not is_whole:
             many.append(ManyKeys(ids, load))
-        elif found is not None:
-            few.append(found)
+        elif keys is not None:
+            few.append(keys)
     return DeleteKeys(tuple(few), tuple(many))
 
 
 def positions_with_keys(task: FileScanTask, keys: ManyKeys, columns_of: ColumnsOf, io: FileIO) -> npt.NDArray[np.int64]:
     """Ascending positions of the rows, in the task's part of its file, that equal one of the keys. ``columns_of`` gives a batch's
     column for a field id. Raises CorruptTableError."""
-    found: list[npt.NDArray[np.int64]] = []
+    parts: list[npt.NDArray[np.int64]] = []
     for part in keys.parts():
         opened = open_file(io, task.file_path, task.data_file.file_format, keys.load.context.column_ids)
         batches = opened.batches(needed_leaves(keys.load.paths, opened.columns), task.start, task.length, BATCH_ROWS)
         try:
             for position, batch, columns in batches:
                 rows = np.flatnonzero(part.matches(partial(columns_of, batch, columns)))
-                found.append(rows.astype(np.int64) + position)
+                parts.append(rows.astype(np.int64) + position)
         finally:
             batches.close()
             opened.close()
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,13 @@ class _Kept:
 
     def get(self, key: _Key, load: _Load) -> tuple[EqualityKeys | None, bool]:
         """The keys (None: there are none), and whether these are all; False: there are too many."""
-        found = self._known(key)
-        if found is None:
+        entry = self._known(key)
+        if entry is None:
             with self._turn(key):
-                if (found := self._known(key)) is None:
-                    found = _whole(load, self._memory)
-                    self._keep(key, found)
-        keys, size = found
+                if (entry := self._known(key)) is None:
+                    entry = _whole(load, self._memory)
+                    self._keep(key, entry)
+        keys, size = entry
         return keys, size >= 0
 
     def _known(self, key: _Key) -> tuple[EqualityKeys | None, int] | None:
@@ -143,9 +143,9 @@ class _Kept:
                 self._found.move_to_end(key)
             return self._found.get(key)
 
-    def _keep(self, key: _Key, found: tuple[EqualityKeys | None, int]) -> None:
+    def _keep(self, key: _Key, entry: tuple[EqualityKeys | None, int]) -> None:
         with self._lock:
-            self._found[key] = found
+            self._found[key] = entry
             while len(self._found) > _CACHED or (len(self._found) > 1 and self._bytes() > AT_ONCE_BYTES):
                 self._found.popitem(last=False)
 
@@ -175,12 +175,12 @@ _KEPT = _Kept()
 def _whole(load: _Load, memory: KeyMemory) -> tuple[EqualityKeys | None, int]:
     """The keys and their Arrow bytes; -1 bytes: they exceed the memory limit."""
     with memory.beside() as share:
-        found = _read(load, share)
-    if found is None:
+        loaded = _read(load, share)
+    if loaded is None:
         with memory.alone() as share:
-            found = _read(load, share)
-    assert found is not None  # alone, only the set's own bytes are held
-    return found
+            loaded = _read(load, share)
+    assert loaded is not None  # alone, only the set's own bytes are held
+    return loaded
 
 
 def _read(load: _Load, share: Share) -> tuple[EqualityKeys | None, int] | None:
@@ -242,11 +242,11 @@ def _check_columns(load: _Load, file: DataFile, columns: Sequence[FileColumn]) -
 
 def _has(columns: Sequence[FileColumn], path: NestedField, field_id: int) -> bool:
     """Whether the field at the end of a path is among a file's columns."""
-    found = find_column(columns, path.field_id)
-    if found is None or path.field_id == field_id:
-        return found is not None
+    column = find_column(columns, path.field_id)
+    if column is None or path.field_id == field_id:
+        return column is not None
     assert isinstance(path.type, StructType)
-    return _has(found.children, path.type.fields[0], field_id)
+    return _has(column.children, path.type.fields[0], field_id)
 
 
 def descend(array: pa.Array, path: NestedField, field_id: int) -> pa.Array:

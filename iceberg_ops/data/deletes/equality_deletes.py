@@ -48,10 +48,10 @@ class EqualityKeys:
         first = columns(self.equality_ids[0])
         codes: Codes | None = None
         if (lookup := self.steps[0].lookup) is not None:
-            found = _looked_up(first, lookup)
+            matched = _looked_up(first, lookup)
             if len(self.steps) == 1:
-                return found
-            rows = np.flatnonzero(found)
+                return matched
+            rows = np.flatnonzero(matched)
         else:
             codes = _numbers(first, self.steps[0].values)
             rows = np.flatnonzero(codes >= 0)
@@ -83,12 +83,12 @@ def equality_keys(equality_ids: Sequence[int], batches: Iterable[Sequence[pa.Arr
     codes: Codes | None = None
     for column in columns:
         values = column.unique()
-        found = _numbers(column, values)
+        numbers = _numbers(column, values)
         if codes is None:
-            codes = found
+            codes = numbers
             steps.append(_Step(values, None, _lookup(values)))
             continue
-        paired = codes * len(values) + found
+        paired = codes * len(values) + numbers
         known = np.unique(paired)
         codes = np.searchsorted(known, paired).astype(np.int64)
         steps.append(_Step(values, known))
@@ -108,14 +108,14 @@ def _numbers(column: pa.Array, values: pa.Array) -> Codes:
     if isinstance(column, pa.DictionaryArray) and column.null_count == 0 and column.dictionary.null_count == 0:
         inner: Codes = _numbers(column.dictionary, values)[np.asarray(column.indices)]
         return inner
-    found = pc.index_in(plain(column), value_set=values)
-    return np.asarray(found.fill_null(-1)).astype(np.int64)
+    numbers = pc.index_in(plain(column), value_set=values)
+    return np.asarray(numbers.fill_null(-1)).astype(np.int64)
 
 
-def _combined(codes: Codes, found: Codes, step: _Step) -> Codes:
+def _combined(codes: Codes, numbers: Codes, step: _Step) -> Codes:
     known = step.known
     assert known is not None
-    paired = np.where((codes >= 0) & (found >= 0), codes * len(step.values) + found, -1)
+    paired = np.where((codes >= 0) & (numbers >= 0), codes * len(step.values) + numbers, -1)
     places = np.searchsorted(known, paired)
     places[places == len(known)] = 0
     return np.where((paired >= 0) & (known[places] == paired), places, -1)
@@ -138,5 +138,5 @@ def _looked_up(column: pa.Array, lookup: tuple[int, npt.NDArray[np.bool_]]) -> n
     filled = column.fill_null(low) if column.null_count else column
     values = np.asarray(filled).astype(np.int64, copy=False)
     inside = (values >= low) & (values < low + len(table))
-    found = inside & table[np.where(inside, values - low, 0)]
-    return found & np.asarray(column.is_valid()) if column.null_count else found
+    matched = inside & table[np.where(inside, values - low, 0)]
+    return matched & np.asarray(column.is_valid()) if column.null_count else matched

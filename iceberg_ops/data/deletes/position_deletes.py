@@ -43,16 +43,16 @@ def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str)
     if len(vectors) > 1:
         raise CorruptTableError(f"data file {file_path} has {len(vectors)} deletion vectors, the spec allows one")
     if vectors:
-        found = [read_deletion_vector(io, vectors[0].data_file)]
+        parts = [read_deletion_vector(io, vectors[0].data_file)]
     else:
         folders = known_folders()
-        wanted = identity_under(io, folders)(file_path)
+        file_identity = identity_under(io, folders)(file_path)
         files = [d.data_file for d in deletes if not d.is_equality]
-        found = [positions_in(io, f, folders).get(wanted, EMPTY) for f in files]
-    found = [p for p in found if len(p)]
-    if not found:
+        parts = [positions_in(io, f, folders).get(file_identity, EMPTY) for f in files]
+    parts = [p for p in parts if len(p)]
+    if not parts:
         return EMPTY
-    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+    return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
 
 def positions_in(io: FileIO, file: DataFile, folders: KnownFolders) -> Positions:
@@ -87,7 +87,7 @@ def read_positions(io: FileIO, file: DataFile, folders: KnownFolders | None = No
     for batch in delete_rows(io, file):
         for path, positions in _grouped(batch, identity):
             parts.setdefault(path, []).append(positions)
-    return {path: np.unique(np.concatenate(found)) for path, found in parts.items()}
+    return {path: np.unique(np.concatenate(positions)) for path, positions in parts.items()}
 
 
 def delete_rows(io: FileIO, file: DataFile) -> Iterator[pa.RecordBatch]:

@@ -131,8 +131,8 @@ def _footers(io: FileIO, parquet: Sequence[str], ids: ColumnIds) -> Iterator[tup
 def _verdicts(columns: Sequence[FileColumn], footer: pq.FileMetaData) -> Iterator[tuple[int, bool | None]]:
     by_leaf = {c.leaves[0]: c.field_id for c in _leaves(columns) if c.field_id is not None}
     for leaf, field_id in by_leaf.items():
-        found = [_stayed(footer.row_group(g).column(leaf)) for g in range(footer.num_row_groups)]
-        yield field_id, False if False in found else True if True in found else None
+        verdicts = [_stayed(footer.row_group(g).column(leaf)) for g in range(footer.num_row_groups)]
+        yield field_id, False if False in verdicts else True if True in verdicts else None
 
 
 def _leaves(columns: Sequence[FileColumn]) -> Iterator[FileColumn]:

@@ -47,10 +47,10 @@ class TrustedStatistics:
 
     @classmethod
     def of(cls, created_by: str | None) -> TrustedStatistics:
-        found = _WRITER.match(created_by or "")
-        if found is None:
+        match = _WRITER.match(created_by or "")
+        if match is None:
             return cls(texts=bool(created_by), decimals=False)
-        name, version = found[1], (count_of(found[2]) or 0, count_of(found[3]) or 0)
+        name, version = match[1], (count_of(match[2]) or 0, count_of(match[3]) or 0)
         known = _RIGHT_DECIMALS.get(name)
         return cls(texts=version >= _RIGHT_TEXT.get(name, version), decimals=known is not None and version >= known)
 
@@ -95,15 +95,15 @@ def means_the_same(stored: pa.DataType, type_: IcebergType) -> bool:
         return False
     if isinstance(stored, pa.DictionaryType):
         stored = stored.value_type
-    wanted = arrow_type(type_)
-    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
-        return bool(stored.unit == wanted.unit)
-    if pa.types.is_decimal(stored) and pa.types.is_decimal(wanted):
-        return bool(stored.scale == wanted.scale)
-    if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(wanted):
-        return bool(stored.bit_width <= wanted.bit_width)
-    if pa.types.is_string(wanted):
+    expected_type = arrow_type(type_)
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(expected_type):
+        return bool(stored.unit == expected_type.unit)
+    if pa.types.is_decimal(stored) and pa.types.is_decimal(expected_type):
+        return bool(stored.scale == expected_type.scale)
+    if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(expected_type):
+        return bool(stored.bit_width <= expected_type.bit_width)
+    if pa.types.is_string(expected_type):
         return bool(pa.types.is_string(stored) or pa.types.is_large_string(stored) or pa.types.is_string_view(stored))
-    if pa.types.is_binary(wanted):
+    if pa.types.is_binary(expected_type):
         return bool(pa.types.is_binary(stored) or pa.types.is_large_binary(stored) or pa.types.is_binary_view(stored))
-    return bool(stored == wanted) or (pa.types.is_float32(stored) and pa.types.is_float64(wanted))
+    return bool(stored == expected_type) or (pa.types.is_float32(stored) and pa.types.is_float64(expected_type))

@@ -78,7 +78,7 @@ def _leaves(f: NestedField, repeated: bool) -> Iterator[Leaf]:
 
 def leaf_paths(schema: Schema) -> list[tuple[str, int, IcebergType]]:
     """(path in the Parquet schema, field id, type) of every leaf column of a file of that schema."""
-    return [found for f in schema.fields for found in _paths(f, f.name)]
+    return [path for f in schema.fields for path in _paths(f, f.name)]
 
 
 def _paths(f: NestedField, path: str) -> Iterator[tuple[str, int, IcebergType]]:
@@ -129,8 +129,8 @@ class Observer:
             self._look(f.type.key, entries.field(0), row_group, True)
             self._look(f.type.value, entries.field(1), row_group, True)
         elif f.type in (FLOAT, DOUBLE):
-            found = pc.sum(pc.is_nan(array)).as_py() or 0
-            self.nan_counts[f.field_id] = self.nan_counts.get(f.field_id, 0) + found
+            nans = pc.sum(pc.is_nan(array)).as_py() or 0
+            self.nan_counts[f.field_id] = self.nan_counts.get(f.field_id, 0) + nans
         elif isinstance(f.type, GeometryType | GeographyType) and not repeated:
             self.null_counts[f.field_id] = self.null_counts.get(f.field_id, 0) + array.null_count
             self.boxes.setdefault(f.field_id, Box(isinstance(f.type, GeographyType))).extend(array)
@@ -146,12 +146,12 @@ class Observer:
             return
         if in_dictionary:
             array = array.cast(array.type.value_type)
-        found = pc.min_max(array.cast(pa.binary())).as_py()
-        if found["min"] is None:
+        bounds = pc.min_max(array.cast(pa.binary())).as_py()
+        if bounds["min"] is None:
             return
         key = (row_group, field_id)
-        low, high = self.long_text.get(key, (found["min"], found["max"]))
-        self.long_text[key] = (min(low, found["min"]), max(high, found["max"]))
+        low, high = self.long_text.get(key, (bounds["min"], bounds["max"]))
+        self.long_text[key] = (min(low, bounds["min"]), max(high, bounds["max"]))
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,10 @@ def file_metrics(
             lower[field_id], upper[field_id] = corners
         elif not mode.has_bounds or leaf.repeated:
             continue
-        elif (found := _own_bounds(leaf.field, chunks, observed) if bounds is None else bounds(c, leaf.field, chunks)) is not None:
-            low, high = _cut(leaf.field.type, found, mode.length)
+        elif (
+            own_bounds := _own_bounds(leaf.field, chunks, observed) if bounds is None else bounds(c, leaf.field, chunks)
+        ) is not None:
+            low, high = _cut(leaf.field.type, own_bounds, mode.length)
             lower[field_id] = to_bytes(leaf.field.type, low)
             if high is not None:
                 upper[field_id] = to_bytes(leaf.field.type, high)
@@ -214,8 +216,8 @@ def file_metrics(
     return FileMetrics(footer.num_rows, sizes, values, nulls, nans, lower, upper, offsets)
 
 
-def _cut(type_: IcebergType, found: tuple[Any, Any], width: int | None) -> tuple[Any, Any | None]:
-    low, high = found
+def _cut(type_: IcebergType, bounds: tuple[Any, Any], width: int | None) -> tuple[Any, Any | None]:
+    low, high = bounds
     if width is None:
         return low, high
     return truncate_lower(type_, low, width), truncate_upper(type_, high, width)
@@ -225,23 +227,23 @@ def _own_bounds(f: NestedField, chunks: list[pq.ColumnChunkMetaData], observed: 
     """(least, greatest) canonical value over all row groups; None if there is none, or one group's is unknown."""
     if isinstance(f.type, GeometryType | GeographyType) or f.type == VARIANT:
         return None
-    found: list[tuple[Any, Any]] = []
+    bounds: list[tuple[Any, Any]] = []
     for group, chunk in enumerate(chunks):
         statistics = chunk.statistics
         if (long := observed.long_text.get((group, f.field_id))) is not None:
-            found.append((value_of(f.type, long[0]), value_of(f.type, long[1])))
+            bounds.append((value_of(f.type, long[0]), value_of(f.type, long[1])))
         elif statistics is not None and statistics.has_min_max:
-            found.append((value_of(f.type, statistics.min_raw), value_of(f.type, statistics.max_raw)))
+            bounds.append((value_of(f.type, statistics.min_raw), value_of(f.type, statistics.max_raw)))
         elif statistics is None or not (f.type in (FLOAT, DOUBLE) or statistics.null_count == chunk.num_values):
             return None
-    return enclosing(f.type, found)
+    return enclosing(f.type, bounds)
 
 
-def enclosing(type_: IcebergType, found: Sequence[tuple[Any, Any]]) -> tuple[Any, Any] | None:
+def enclosing(type_: IcebergType, bounds: Sequence[tuple[Any, Any]]) -> tuple[Any, Any] | None:
     """The least lower and the greatest upper of some bounds, none of them NaN; None without bounds."""
-    if not found:
+    if not bounds:
         return None
-    return _least(type_, [low for low, _ in found]), _greatest(type_, [high for _, high in found])
+    return _least(type_, [low for low, _ in bounds]), _greatest(type_, [high for _, high in bounds])
 
 
 def _key(type_: IcebergType) -> Any:

@@ -29,18 +29,18 @@ class Stripe:
 
 def stripes_of(tail: bytes, location: str) -> tuple[Stripe, ...]:
     """The stripes of a file, in their order. Raises CorruptTableError; ``location`` is for messages."""
-    found: list[Stripe] = []
+    stripes: list[Stripe] = []
     first_row = 0
     try:
         for footer in (value for tag, value in _fields(tail) if tag == _FOOTER and isinstance(value, bytes)):
             for entry in (value for tag, value in _fields(footer) if tag == _STRIPES and isinstance(value, bytes)):
                 numbers = {tag: value for tag, value in _fields(entry) if isinstance(value, int)}
                 offset, rows = numbers.get(_OFFSET, 0), numbers.get(_ROWS, 0)
-                found.append(Stripe(len(found), offset, first_row, rows))
+                stripes.append(Stripe(len(stripes), offset, first_row, rows))
                 first_row += rows
     except (IndexError, ValueError) as e:
         raise CorruptTableError(f"file {location}: the ORC file tail is damaged: {e}") from None
-    return tuple(found)
+    return tuple(stripes)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -90,17 +90,17 @@ def _bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[str, A
     """Filters for ``bloom-filter-ndv`` values at the configured rate; without it, and at most, as many as
     ``bloom-filter-max-bytes`` can hold. Booleans have none, nor do columns that the table does not have."""
     most = PARQUET_BLOOM_FILTER_MAX_BYTES.of(properties)
-    found = {}
+    options = {}
     booleans = {path for path, _, type_ in leaf_paths(schema) if type_ == BOOLEAN}
     for path, name in _leaves_named(properties, PARQUET_BLOOM_FILTER_PREFIX, "true", schema):
         if path in booleans:
             continue
         stated = _number(properties, PARQUET_BLOOM_FILTER_FPP_PREFIX + name, 0.01, float, "above 0 and below 1", 0, 1)
-        wanted = _number(
+        distinct_values = _number(
             properties, PARQUET_BLOOM_FILTER_NDV_PREFIX + name, _MOST_DISTINCT, int, "a whole number above 0", 0, 1 << 40
         )
-        found[path] = {"ndv": max(1, min(int(wanted), _distinct_in(most, stated))), "fpp": stated}
-    return found
+        options[path] = {"ndv": max(1, min(int(distinct_values), _distinct_in(most, stated))), "fpp": stated}
+    return options
 
 
 def _distinct_in(size: int, fpp: float) -> int:
@@ -114,9 +114,14 @@ def _leaves_named(properties: Mapping[str, str], prefix: str, value: str, schema
     paths = {field_id: path for path, field_id, _ in leaf_paths(schema)}
     for name, text in properties.items():
         column = name.removeprefix(prefix)
-        if column == name or text.lower() != value or (found := schema.find(column)) is None or found.field_id not in paths:
+        if (
+            column == name
+            or text.lower() != value
+            or (named_field := schema.find(column)) is None
+            or named_field.field_id not in paths
+        ):
             continue
-        yield paths[found.field_id], column
+        yield paths[named_field.field_id], column
 
 
 def _number(

@@ -106,8 +106,8 @@ class ParquetDataFile:
             return
         part, held = list[int](), 0
         for group in groups:
-            found = self._file.metadata.row_group(group)
-            size = sum(found.column(leaf).total_compressed_size for leaf in leaves)
+            row_group = self._file.metadata.row_group(group)
+            size = sum(row_group.column(leaf).total_compressed_size for leaf in leaves)
             if part and held + size > _HELD_BYTES:
                 yield part
                 part, held = [], 0
@@ -197,12 +197,12 @@ def row_groups_in(metadata: pq.FileMetaData, start: int, length: int | None) -> 
     """Row groups that begin in ``[start, start + length)``."""
     if not start and length is None:
         return list(range(metadata.num_row_groups))
-    found = []
+    row_groups = []
     for i in range(metadata.num_row_groups):
         offset = group_offset(metadata.row_group(i))
         if offset >= start and (length is None or offset < start + length):
-            found.append(i)
-    return found
+            row_groups.append(i)
+    return row_groups
 
 
 def group_offset(group: pq.RowGroupMetaData) -> int:
@@ -216,15 +216,15 @@ def group_offset(group: pq.RowGroupMetaData) -> int:
 
 def text_columns(schema: pq.ParquetSchema, leaves: Iterable[int]) -> tuple[tuple[int, str], ...]:
     """(leaf, path) of the top-level text columns among the leaves, which Arrow can read as dictionaries."""
-    found = []
+    columns_of_text = []
     for c in sorted(leaves):
         column = schema.column(c)
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level or "." in column.path:
             continue
         if str(column.logical_type.type) not in ("STRING", "NONE"):
             continue
-        found.append((c, column.path))
-    return tuple(found)
+        columns_of_text.append((c, column.path))
+    return tuple(columns_of_text)
 
 
 def stayed_in_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:

@@ -29,10 +29,10 @@ def groups_that_may_match(
         return list(groups)
     references = {leaf.field_id: leaf.term.reference for leaf in leaves(where) if isinstance(leaf, BoundPredicate)}
     shown = [reference for reference in references.values() if reference.type != UNKNOWN]
-    found = [(reference, leaf) for reference in shown if (leaf := _leaf_of(columns, reference)) is not None]
+    leaf_columns = [(reference, leaf) for reference in shown if (leaf := _leaf_of(columns, reference)) is not None]
     may_match = metrics_pruner(where)
     trusted = TrustedStatistics.of(metadata.created_by)
-    return [g for g in groups if may_match(_as_file(metadata.row_group(g), found, trusted))]
+    return [g for g in groups if may_match(_as_file(metadata.row_group(g), leaf_columns, trusted))]
 
 
 def runs(groups: Sequence[int]) -> Iterator[list[int]]:
@@ -52,16 +52,16 @@ def _leaf_of(columns: Sequence[FileColumn], reference: BoundReference) -> FileCo
     for column in columns:
         if column.field_id == reference.field_id and not column.children:
             return column
-        if pa.types.is_struct(column.type) and (found := _leaf_of(column.children, reference)) is not None:
-            return found
+        if pa.types.is_struct(column.type) and (child := _leaf_of(column.children, reference)) is not None:
+            return child
     return None
 
 
 def _as_file(
-    group: pq.RowGroupMetaData, found: Sequence[tuple[BoundReference, FileColumn]], trusted: TrustedStatistics
+    group: pq.RowGroupMetaData, leaf_columns: Sequence[tuple[BoundReference, FileColumn]], trusted: TrustedStatistics
 ) -> DataFile:
     values, nulls, lower, upper = {}, {}, {}, {}
-    for reference, leaf in found:
+    for reference, leaf in leaf_columns:
         chunk = group.column(leaf.leaves[0])
         statistics = chunk.statistics
         values[reference.field_id] = chunk.num_values

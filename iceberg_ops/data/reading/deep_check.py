@@ -23,16 +23,18 @@ from iceberg_ops.table.integrity import Finding
 
 def file_findings(io: FileIO, files: Iterable[DataFile]) -> list[Finding]:
     """One error for each file that cannot be opened, or holds another number of rows than recorded."""
-    found = []
+    findings = []
     for file in files:
         try:
             rows = rows_in(io, file)
         except (IcebergOpsError, OSError, ValueError, pa.ArrowException) as e:
-            found.append(Finding("error", "file-reads", file.file_path, " ".join(str(e).split())))
+            findings.append(Finding("error", "file-reads", file.file_path, " ".join(str(e).split())))
             continue
         if rows != file.record_count:
-            found.append(Finding("error", "record-count", file.file_path, f"holds {rows} rows, recorded are {file.record_count}"))
-    return found
+            findings.append(
+                Finding("error", "record-count", file.file_path, f"holds {rows} rows, recorded are {file.record_count}")
+            )
+    return findings
 
 
 def rows_in(io: FileIO, file: DataFile) -> int:

@@ -31,15 +31,15 @@ def sketched_columns(schema: Schema, names: Sequence[str]) -> list[NestedField]:
     """Top-level columns that can be sketched: ``names``, or all that are not nested. Raises SchemaError."""
     if not names:
         return [f for f in schema.fields if _can_be_sketched(f)]
-    found = []
+    columns = []
     for name in names:
         f = schema.find(name, case_sensitive=False)
         if f is None:
             raise SchemaError(f"columns: {not_of_table(name, schema.fields)}")
         if schema.parents[f.field_id] is not None or not _can_be_sketched(f):
             raise SchemaError(f"columns: {name!r} of type {f.type} has no sketch: it must be a top-level, single value")
-        found.append(f)
-    return found
+        columns.append(f)
+    return columns
 
 
 def _can_be_sketched(f: NestedField) -> bool:
@@ -66,17 +66,17 @@ def add_values(sketch: ThetaSketch, f: NestedField, column: pa.Array) -> None:
 
 def share_text(tasks: Sequence[FileScanTask], context: ReadContext, io_properties: Mapping[str, str]) -> str:
     """The text of a ``sketch_share``: these files, with the columns to sketch in ``context``."""
-    told = {"read": context.to_json(), "io": dict(io_properties), "tasks": [task_to_json(task).decode() for task in tasks]}
-    return json.dumps(told)
+    request = {"read": context.to_json(), "io": dict(io_properties), "tasks": [task_to_json(task).decode() for task in tasks]}
+    return json.dumps(request)
 
 
 def sketch_share(text: str) -> str:
     """Sketch the columns of a share's live rows. Raises CorruptTableError. The answer is read by ``merge_share``."""
-    told = json.loads(text)
-    context, io = ReadContext.from_json(told["read"]), load_file_io(told["io"])
+    request = json.loads(text)
+    context, io = ReadContext.from_json(request["read"]), load_file_io(request["io"])
     columns = context.projected.fields
     sketches = [ThetaSketch() for _ in columns]
-    tasks = [task_from_json(task.encode()) for task in told["tasks"]]
+    tasks = [task_from_json(task.encode()) for task in request["tasks"]]
     rows = 0
     for task in tasks:
         for batch in read_task(task, context, io):
@@ -94,7 +94,7 @@ def sketch_share(text: str) -> str:
 
 def merge_share(sketches: Sequence[ThetaSketch], answer: str) -> tuple[int, int, int]:
     """Merge a share's answer into ``sketches``; returns its number of rows, files and bytes."""
-    found = json.loads(answer)
-    for sketch, text in zip(sketches, found["sketches"], strict=True):
+    document = json.loads(answer)
+    for sketch, text in zip(sketches, document["sketches"], strict=True):
         sketch.merge(ThetaSketch.from_bytes(base64.b64decode(text)))
-    return found["rows"], found["files"], found["bytes"]
+    return document["rows"], document["files"], document["bytes"]

@@ -115,9 +115,9 @@ class _Reading:
     def leaves(self, opened: OpenFile) -> set[int]:
         """Numbers of the file's leaves to read. Raises FormerColumnsError."""
         stored = self.context.stored_fields
-        wanted = [*stored, *self.paths.values()] if self.paths else stored
-        forbid_former(self.task.file_path, self.task.data_file.file_format, opened.columns, wanted, self.context)
-        return needed_leaves(wanted, opened.columns)
+        leaf_paths = [*stored, *self.paths.values()] if self.paths else stored
+        forbid_former(self.task.file_path, self.task.data_file.file_format, opened.columns, leaf_paths, self.context)
+        return needed_leaves(leaf_paths, opened.columns)
 
     def rows(self, position: int, batch: pa.RecordBatch, columns: Sequence[FileColumn], counts: ReadCounts) -> pa.RecordBatch:
         mask = self._kept(position, batch.num_rows, counts)
@@ -129,15 +129,15 @@ class _Reading:
         for keys in self.keys.few:
             if not batch.num_rows:
                 break
-            found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i], i))  # noqa: B023 - it is called at once
-            counts.deleted_by_equality += int(found.sum())
-            batch, positions = _filtered(batch, positions, ~found if found.any() else None)
+            matched = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i], i))  # noqa: B023 - it is called at once
+            counts.deleted_by_equality += int(matched.sum())
+            batch, positions = _filtered(batch, positions, ~matched if matched.any() else None)
         counts.deleted += before - batch.num_rows
         before = batch.num_rows
         if self.residual != ALWAYS_TRUE and batch.num_rows:
             arrays = {i: self._leaf(batch, columns, f, i) for i, f in self.filter_paths.items()}
-            found = np.asarray(matching(self.residual, arrays, batch.num_rows))
-            batch, positions = _filtered(batch, positions, None if found.all() else found)
+            matched = np.asarray(matching(self.residual, arrays, batch.num_rows))
+            batch, positions = _filtered(batch, positions, None if matched.all() else matched)
         counts.filtered += before - batch.num_rows
         return self._projected(batch, columns, positions)
 
@@ -145,9 +145,9 @@ class _Reading:
         """Rows that remain after the deletes whose positions are known before rows are read; None: all."""
         mask = kept(self.positions, position, rows)
         for positions in self.with_keys:
-            found = kept(positions, position, rows)
-            if found is not None:
-                left = found if mask is None else mask & found
+            mask_of_kept = kept(positions, position, rows)
+            if mask_of_kept is not None:
+                left = mask_of_kept if mask is None else mask & mask_of_kept
                 counts.deleted_by_equality += (rows if mask is None else int(mask.sum())) - int(left.sum())
                 mask = left
         return mask
@@ -220,11 +220,11 @@ def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, t
     spec = context.specs.get(task.spec_id)
     if spec is None:
         return {}
-    found: dict[int, tuple[IcebergType, Any]] = {}
+    constants: dict[int, tuple[IcebergType, Any]] = {}
     for f, value in zip(spec.fields, task.data_file.partition, strict=False):
         if f.transform.is_identity:
-            found[f.source_id] = context.type_of_values(f.source_id), value
-    return found
+            constants[f.source_id] = context.type_of_values(f.source_id), value
+    return constants
 
 
 def scan_batches(

@@ -136,8 +136,8 @@ def _without(
     part: _Part, others: Digests, met: Digests, context: ReadContext, shown: ReadContext, io: FileIO
 ) -> Iterator[pa.RecordBatch]:
     """The part's rows without those in ``others``, each as often as it occurs there; ``met`` counts the rows left out."""
-    own = [f for f in shown.projected.fields if f not in context.projected.fields]
-    both = replace(context, projected=_with(context.projected, own))
+    change_columns = [f for f in shown.projected.fields if f not in context.projected.fields]
+    both = replace(context, projected=_with(context.projected, change_columns))
     places = [both.projected.fields.index(f) for f in shown.projected.fields]
     for batch in part.rows(both, io):
         mask = np.ones(batch.num_rows, dtype=bool)

@@ -56,9 +56,9 @@ def copy_without(
     """Write the live rows of each task except those at its positions. The last column of ``read`` is the positions
     (``copy_context``).
     Raises CorruptTableError for a null in a required column."""
-    stored, found = Schema(StructType(read.projected.fields[:-1])), list(files)
-    with tasks_ahead(io, (task for task, _ in found), whole=WHOLE_BYTES) as near:
-        for task, gone in found:
+    stored, pairs = Schema(StructType(read.projected.fields[:-1])), list(files)
+    with tasks_ahead(io, (task for task, _ in pairs), whole=WHOLE_BYTES) as near:
+        for task, gone in pairs:
             for batch in read_task(task, read, near):
                 at = batch.num_columns - 1
                 keep = ~np.isin(batch.column(at).to_numpy(zero_copy_only=False), gone, assume_unique=True)

@@ -56,12 +56,12 @@ class GroupWork:
 
     @classmethod
     def from_json(cls, text: str) -> GroupWork:
-        found = json.loads(text)
+        document = json.loads(text)
         for name in ("tasks", "zorder_columns"):
-            found[name] = tuple(found[name])
-        if found["partition"] is not None:
-            found["partition"] = tuple(found["partition"])
-        return cls(**found)
+            document[name] = tuple(document[name])
+        if document["partition"] is not None:
+            document["partition"] = tuple(document["partition"])
+        return cls(**document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +94,12 @@ class GroupResult:
 
     @classmethod
     def from_json(cls, text: str) -> GroupResult:
-        found = json.loads(text)
+        document = json.loads(text)
         for name in ("added", "spilled_runs"):
-            found[name] = tuple(found[name])
+            document[name] = tuple(document[name])
         for name in ("null_counts_in", "null_counts_out"):
-            found[name] = {int(k): v for k, v in found[name].items()}
-        return cls(**found)
+            document[name] = {int(k): v for k, v in document[name].items()}
+        return cls(**document)
 
     @property
     def is_balanced(self) -> bool:

@@ -179,10 +179,10 @@ def key_ids(work: GroupWork, schema: Schema) -> list[int]:
 
 
 def _field_id(schema: Schema, name: str) -> int:
-    found = schema.find(name, case_sensitive=False)
-    if found is None:
+    field = schema.find(name, case_sensitive=False)
+    if field is None:
         raise SchemaError(f"sort order: {no_column(schema, name)}")
-    return found.field_id
+    return field.field_id
 
 
 class Tally:
@@ -222,7 +222,7 @@ def _result(work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_m
     recorded = [f.null_value_counts for f in added]
     nulls: dict[int, int] = {}
     for field_id in tally.nulls:
-        counts = [None if found is None else found.get(field_id) for found in recorded]
+        counts = [None if counts_of_file is None else counts_of_file.get(field_id) for counts_of_file in recorded]
         if None not in counts:
             nulls[field_id] = sum(n for n in counts if n is not None)
     return GroupResult(

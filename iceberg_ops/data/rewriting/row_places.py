@@ -67,8 +67,8 @@ def dead_positions(task: FileScanTask, context: ReadContext, io: FileIO) -> Posi
 
     Raises VerificationError if the file does not have as many rows as recorded."""
     if not any(d.is_equality for d in task.deletes):
-        found = deleted_positions(io, task.deletes, task.file_path)
-        return found[found < task.record_count]
+        deleted = deleted_positions(io, task.deletes, task.file_path)
+        return deleted[deleted < task.record_count]
     counts = ReadCounts()
     gone = np.ones(task.record_count, dtype=bool)
     live = [np.asarray(batch.column(0)) for batch in read_task(task, context, io, counts=counts)]
@@ -136,18 +136,18 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 def _by_partition(rows: Iterator[pa.RecordBatch], context: WriteContext, added: Sequence[DataFile]) -> list[Positions]:
     """Row numbers in the order of the new files, which hold one partition after the other."""
-    found: dict[tuple[Any, ...], list[Positions]] = {tuple(map(identity_of, f.partition)): [] for f in added}
+    by_partition: dict[tuple[Any, ...], list[Positions]] = {tuple(map(identity_of, f.partition)): [] for f in added}
     for batch in rows:
         for partition, part in split_by_partition(batch, context):
             key = tuple(map(identity_of, partition))
-            if key not in found:
+            if key not in by_partition:
                 raise VerificationError(f"no new file has partition {partition}")
-            found[key].append(np.asarray(part.column(part.num_columns - 1)))
+            by_partition[key].append(np.asarray(part.column(part.num_columns - 1)))
     counts = _rows_by_partition(added)
-    for key, parts in found.items():
+    for key, parts in by_partition.items():
         if sum(map(len, parts)) != counts[key]:
             raise VerificationError(f"the new files of partition {key} hold {counts[key]} rows, {sum(map(len, parts))} were read")
-    return [part for parts in found.values() for part in parts]
+    return [part for parts in by_partition.values() for part in parts]
 
 
 def _rows_by_partition(added: Sequence[DataFile]) -> Mapping[tuple[Any, ...], int]:

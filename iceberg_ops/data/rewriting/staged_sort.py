@@ -116,24 +116,24 @@ class StagedSort:
         runs = [run for part in self._sorted for run in part.runs]
         step = max(1, len(self.work.tasks) // _RANGE_TASKS)
         few = replace(self.work, tasks=self.work.tasks[::step][:_RANGE_TASKS])
-        found = []
+        texts = []
         for i in range(self.work.ranges):
             shares = [(place, firsts[i], firsts[i + 1], largest) for place, firsts, largest in runs if firsts[i] < firsts[i + 1]]
             if shares:
                 size = self.work.range_file_size or self.work.target_file_size
                 named = replace(few, task_id=f"{self.work.task_id}-{i:05d}", target_file_size=size)
-                found.append(json.dumps([self._folder, named.to_json(), shares]))
-        return found
+                texts.append(json.dumps([self._folder, named.to_json(), shares]))
+        return texts
 
     def result(self, ranges: Sequence[str]) -> GroupResult:
         """The group's result from the answers of stage 2 in order. Raises VerificationError; then the written files are deleted."""
         parts = self._sorted
         answers = [json.loads(text) for text in ranges]
-        added = [data_file_from_dict(found) for files, _, _ in answers for found in files]
+        added = [data_file_from_dict(document) for files, _, _ in answers for document in files]
         schema, size = ReadContext.from_json(self.work.read).projected, sum(task_from_json(t).data_bytes for t in self.work.tasks)
         tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=_sums(p.nulls for p in parts))
         tally.nested.counts = _sums(p.nested_nulls for p in parts)
-        tally.nested_out = _sums(_by_id(found) for _, _, found in answers)
+        tally.nested_out = _sums(_by_id(nested) for _, _, nested in answers)
         tally.read.deleted = sum(p.deleted for p in parts)
         tally.in_order = sum(in_order for _, in_order, _ in answers)
         spilled = [rows for part in parts for rows in part.run_rows]
@@ -259,15 +259,15 @@ def _part_from(text: str) -> SortedPart:
     return SortedPart(located, tuple(run_rows), rows, deleted, _by_id(nulls), _by_id(nested))
 
 
-def _by_id(found: Mapping[str, int]) -> dict[int, int]:
-    return {int(field_id): n for field_id, n in found.items()}
+def _by_id(by_text: Mapping[str, int]) -> dict[int, int]:
+    return {int(field_id): n for field_id, n in by_text.items()}
 
 
 def _sums(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    found: Counter[int] = Counter()
+    total: Counter[int] = Counter()
     for each in counts:
-        found.update(each)
-    return dict(found)
+        total.update(each)
+    return dict(total)
 
 
 def _even(tasks: Sequence[str], parts: int) -> Iterator[tuple[str, ...]]:

@@ -142,10 +142,10 @@ def in_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     some = [batch for batch in batches if batch.num_rows]
     if len(some) < 2:
         return some[0] if some else batches[0]
-    found = one_table(some).unify_dictionaries().combine_chunks().to_batches()
-    if len(found) != 1:
+    combined = one_table(some).unify_dictionaries().combine_chunks().to_batches()
+    if len(combined) != 1:
         raise VerificationError(f"{sum(b.num_rows for b in some)} rows take more text than one batch can hold: nothing was written")
-    return found[0]
+    return combined[0]
 
 
 def slices_of(batch: pa.RecordBatch, order: Order, most_rows: int, most_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -45,5 +45,5 @@ def _untwist(columns: list[Words], bit: int) -> None:
 
 def _where_set(words: Words, bit: int) -> Words:
     """All bits where the bit is set, else no bits."""
-    found: Words = (np.uint16(0) - ((words >> np.uint16(bit)) & np.uint16(1))).astype(np.uint16)
-    return found
+    mask: Words = (np.uint16(0) - ((words >> np.uint16(bit)) & np.uint16(1))).astype(np.uint16)
+    return mask

@@ -44,9 +44,9 @@ class KeySample:
         return bytes(sink.getvalue())
 
     @classmethod
-    def from_bytes(cls, schema: Schema, found: bytes) -> KeySample:
+    def from_bytes(cls, schema: Schema, data: bytes) -> KeySample:
         """The inverse of ``to_bytes``."""
-        return cls(schema, pa.ipc.open_file(pa.BufferReader(found)).read_all())
+        return cls(schema, pa.ipc.open_file(pa.BufferReader(data)).read_all())
 
 
 def key_columns(read: ReadContext, field_ids: Sequence[int]) -> ReadContext:
@@ -65,9 +65,11 @@ def key_sample(tasks: Sequence[FileScanTask], read: ReadContext, field_ids: Sequ
     chunks = [replace(task, deletes=(), start=start, length=length) for task in tasks for start, length in _row_groups(task)]
     chosen = [chunks[i] for i in np.unique(np.linspace(0, len(chunks) - 1, _CHUNKS).astype(np.int64))] if chunks else []
     shares = max(len(chosen), 1)
-    found = [rows for chunk in chosen if (rows := _evenly(read_task(chunk, context, io), -(-_ROWS // shares), _BYTES // shares))]
+    samples = [rows for chunk in chosen if (rows := _evenly(read_task(chunk, context, io), -(-_ROWS // shares), _BYTES // shares))]
     empty = pa.Table.from_batches([], pa.schema([]))
-    return KeySample(context.projected, pa.Table.from_batches([in_one([b for rows in found for b in rows])]) if found else empty)
+    return KeySample(
+        context.projected, pa.Table.from_batches([in_one([b for rows in samples for b in rows])]) if samples else empty
+    )
 
 
 def _row_groups(task: FileScanTask) -> list[tuple[int, int | None]]:

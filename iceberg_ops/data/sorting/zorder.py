@@ -78,8 +78,8 @@ def _rank(values: pa.Array, cuts: pa.Array) -> Ranks:
     below = np.cumsum(is_cut)
     ranks = np.empty(len(both), np.uint64)
     ranks[order] = below
-    found: Ranks = ranks[len(cuts) :][np.asarray(encoded.indices)]
-    return found
+    row_ranks: Ranks = ranks[len(cuts) :][np.asarray(encoded.indices)]
+    return row_ranks
 
 
 def interleave(ranks: Sequence[Ranks], bits: int) -> Ranks:

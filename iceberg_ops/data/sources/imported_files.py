@@ -126,30 +126,30 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
         raise e if location in str(e) else SchemaError(f"file {location}: {e}") from None
     _check_required(location, target, stored)
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
-    found = file_metrics(footer, stored, target.metrics, Observer(stored), offsets, bounds=bounds)
+    metrics = file_metrics(footer, stored, target.metrics, Observer(stored), offsets, bounds=bounds)
     file = DataFile(
         content=FileContent.DATA,
         file_path=location,
         file_format=FileFormat.PARQUET,
         spec_id=target.spec.spec_id,
         partition=tuple(partition),
-        record_count=found.record_count,
+        record_count=metrics.record_count,
         file_size_in_bytes=size,
-        column_sizes=_known(found.column_sizes, target.schema),
-        value_counts=_known(found.value_counts, target.schema),
-        null_value_counts=_known(found.null_value_counts, target.schema),
+        column_sizes=_known(metrics.column_sizes, target.schema),
+        value_counts=_known(metrics.value_counts, target.schema),
+        null_value_counts=_known(metrics.null_value_counts, target.schema),
         nan_value_counts={},
-        lower_bounds=_known(found.lower_bounds, target.schema),
-        upper_bounds=_known(found.upper_bounds, target.schema),
+        lower_bounds=_known(metrics.lower_bounds, target.schema),
+        upper_bounds=_known(metrics.upper_bounds, target.schema),
         split_offsets=offsets,
     )
     check_rows(io, file, Footer(footer, columns, arrow), target.schema, target.spec, target.mapping)
     return ImportedFile(file, {} if of_table.own_ids else dict(_names_of(columns)))
 
 
-def _known(found: Mapping[int, T], schema: Schema) -> dict[int, T]:
+def _known(by_id: Mapping[int, T], schema: Schema) -> dict[int, T]:
     """Without columns of type unknown, which files do not have, whatever values are stored under their ids."""
-    return {i: n for i, n in found.items() if schema.fields_by_id[i].type != UNKNOWN}
+    return {i: n for i, n in by_id.items() if schema.fields_by_id[i].type != UNKNOWN}
 
 
 def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
@@ -160,7 +160,7 @@ def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
         if pa.types.is_struct(c.type):
             yield from _names_of(c.children)
         else:
-            yield from (found for part in c.children for found in _names_of(part.children if pa.types.is_struct(part.type) else ()))
+            yield from (name for part in c.children for name in _names_of(part.children if pa.types.is_struct(part.type) else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +179,15 @@ class _Columns:
     ) -> tuple[NestedField, ...]:
         """Sibling columns as fields of the table. Raises SchemaError, also if two are the same field."""
         owners: dict[int, str] = {}
-        found = []
+        level = []
         for column in columns:
             field = self.stored(column, parent, mapped)
             if field.field_id in owners:
                 both = f"columns {owners[field.field_id]!r} and {column.name!r}"
                 raise SchemaError(f"file {self.location}: {both} are both {field.name!r} of the table")
             owners[field.field_id] = column.name
-            found.append(field)
-        return tuple(found)
+            level.append(field)
+        return tuple(level)
 
     def stored(self, column: FileColumn, parent: int | None, mapped: NameMapping | MappedField | None) -> NestedField:
         """A column as a field of the table: the table's id and type, children in the file's order. ``mapped`` is the part of the
@@ -233,23 +233,25 @@ class _Columns:
             )
 
     def _type(self, column: FileColumn, field: NestedField, entry: MappedField | None) -> IcebergType:
-        wanted, name = field.type, self.target.schema.names_by_id[field.field_id]
+        target_type, name = field.type, self.target.schema.names_by_id[field.field_id]
         if not column.children:
-            found = type_of_arrow(column.type, itertools.count(1), name)
-            is_instant = wanted == TIMESTAMP and self.instants.issuperset(column.leaves)
-            if wanted.is_nested or not (can_promote(found, wanted, self.target.format_version) or is_instant):
-                raise SchemaError(f"file {self.location}: column {name!r} is {found}, which does not fit the table's {wanted}")
-            if wanted != UNKNOWN:
+            file_type = type_of_arrow(column.type, itertools.count(1), name)
+            is_instant = target_type == TIMESTAMP and self.instants.issuperset(column.leaves)
+            if target_type.is_nested or not (can_promote(file_type, target_type, self.target.format_version) or is_instant):
+                raise SchemaError(
+                    f"file {self.location}: column {name!r} is {file_type}, which does not fit the table's {target_type}"
+                )
+            if target_type != UNKNOWN:
                 self._check_form(column, field, name)
-            return _IGNORED if wanted == UNKNOWN else wanted
+            return _IGNORED if target_type == UNKNOWN else target_type
         children = self.of_level(column.children, field.field_id, entry)
-        if isinstance(wanted, StructType) and pa.types.is_struct(column.type):
+        if isinstance(target_type, StructType) and pa.types.is_struct(column.type):
             return StructType(children)
-        if isinstance(wanted, ListType) and len(children) == 1:
+        if isinstance(target_type, ListType) and len(children) == 1:
             return ListType(children[0])
-        if isinstance(wanted, MapType) and pa.types.is_map(column.type):
+        if isinstance(target_type, MapType) and pa.types.is_map(column.type):
             return MapType(children[0], children[1])
-        raise SchemaError(f"file {self.location}: column {name!r} is {column.type}, which does not fit the table's {wanted}")
+        raise SchemaError(f"file {self.location}: column {name!r} is {column.type}, which does not fit the table's {target_type}")
 
     def _check_form(self, column: FileColumn, field: NestedField, name: str) -> None:
         """Prevents a table that other engines cannot read, or read with other values."""
@@ -277,15 +279,15 @@ def _bounds_of(location: str, columns: Sequence[FileColumn], created_by: str | N
     trusted = TrustedStatistics.of(created_by)
 
     def bounds(place: int, f: NestedField, chunks: Sequence[pq.ColumnChunkMetaData]) -> tuple[Any, Any] | None:
-        found = []
+        chunk_bounds = []
         for chunk in chunks:
             if f.type == STRING:
                 _check_text(location, f, chunk)
             if (one := trusted.bounds(chunk, types[place], f.type)) is not None:
-                found.append(one)
+                chunk_bounds.append(one)
             elif not holds_nulls_only(chunk):
                 return None
-        return enclosing(f.type, found)
+        return enclosing(f.type, chunk_bounds)
 
     return bounds
 

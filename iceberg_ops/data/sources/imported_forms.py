@@ -16,7 +16,7 @@ from iceberg_ops.data.formats.parquet_reader import DICTIONARY_ENCODINGS
 from iceberg_ops.spec.types import LONG, IcebergType
 
 
-def misread_form(footer: pq.FileMetaData, leaf: int, wanted: IcebergType, *, is_inside: bool) -> str | None:
+def misread_form(footer: pq.FileMetaData, leaf: int, target: IcebergType, *, is_inside: bool) -> str | None:
     """What a leaf of the table's type ``wanted`` holds, if Iceberg Java does not read it correctly. ``is_inside``: in a nested
     column."""
     column = footer.schema.column(leaf)
@@ -27,7 +27,7 @@ def misread_form(footer: pq.FileMetaData, leaf: int, wanted: IcebergType, *, is_
         return "numbers of 16 bits"
     if is_inside:
         return None
-    if form["Type"] == "Int" and column.physical_type == "INT32" and wanted == LONG:
+    if form["Type"] == "Int" and column.physical_type == "INT32" and target == LONG:
         return f"numbers noted as {form['bitWidth']} bits wide, in a column of type long"
     if form["Type"] == "Timestamp" and form["timeUnit"] == "milliseconds" and _has_dictionary(footer, leaf):
         return "timestamps in milliseconds in a dictionary"

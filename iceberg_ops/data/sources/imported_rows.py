@@ -112,8 +112,8 @@ def _check_partition(io: FileIO, file: DataFile, footer: Footer, context: ReadCo
 def _check_calendar(io: FileIO, file: DataFile, footer: Footer, context: ReadContext) -> None:
     for f in context.table_schema.fields:
         column = find_column(footer.columns, f.field_id)
-        found = [] if column is None else [_writer_of_old_dates(n, type_, footer) for n, type_ in _leaves(column)]
-        writer = next(filter(None, found), None)
+        writers = [] if column is None else [_writer_of_old_dates(n, type_, footer) for n, type_ in _leaves(column)]
+        writer = next(filter(None, writers), None)
         if writer is not None and any(_is_before_gregorian(f.type, b.column(0)) for b in _read(io, file, context, [f])):
             raise DataError(
                 f"column {f.name!r} holds dates before 1582-10-15, and {writer} wrote them in another calendar, which readers of "
@@ -163,8 +163,8 @@ def _is_before_gregorian(type_: IcebergType, array: pa.Array) -> bool:
 
 def _other_than(value: Any, type_: IcebergType, held: pa.Array) -> str | None:
     """A value in ``held`` that differs from ``value``, as text; NaN equals NaN."""
-    found = values_of(type_, distinct(held).dictionary) + ([None] if held.null_count else [])
-    return next((_shown(type_, v) for v in found if identity_of(v) != identity_of(value)), None)
+    values = values_of(type_, distinct(held).dictionary) + ([None] if held.null_count else [])
+    return next((_shown(type_, v) for v in values if identity_of(v) != identity_of(value)), None)
 
 
 def _shown(type_: IcebergType, value: Any) -> str:
@@ -193,9 +193,11 @@ def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer:
     return any(c.field_id in parts and _needs_reading(parts[c.field_id], c, below[c.index], footer) for c in column.children)
 
 
-def _may_leave_range(stored: pa.DataType, wanted: IcebergType, chunks: Collection[pq.ColumnChunkMetaData]) -> bool:
+def _may_leave_range(stored: pa.DataType, target_type: IcebergType, chunks: Collection[pq.ColumnChunkMetaData]) -> bool:
     """Whether a date or time may be out of range for a finer unit: the footer shows one, or has no bounds."""
-    if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)) or not pa.types.is_timestamp(target := arrow_type(wanted)):
+    if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)) or not pa.types.is_timestamp(
+        target := arrow_type(target_type)
+    ):
         return False
     nanos = _NANOS_OF_DAY if pa.types.is_date(stored) else _NANOS[stored.unit]
     most = _MOST // max(1, nanos // _NANOS[target.unit])

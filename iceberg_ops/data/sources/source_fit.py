@@ -118,23 +118,23 @@ def _is_of_old_spark(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
     return numbers < since or legacy in notes
 
 
-def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
+def fits(stored: pa.DataType, target: IcebergType) -> bool:
     """Whether the writer converts Arrow's values to exactly those of Spark: the same type, a container of it, or a wider one."""
     if isinstance(stored, pa.DictionaryType):
         stored = stored.value_type
     if pa.types.is_null(stored):  # a column without values, from a program that does not know its type
         return True
-    if isinstance(wanted, StructType):
-        if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in wanted.fields]:
+    if isinstance(target, StructType):
+        if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in target.fields]:
             return False
-        return all(fits(have.type, want.type) for have, want in zip(stored, wanted.fields, strict=True))
-    if isinstance(wanted, ListType):
-        return is_list(stored) and fits(stored.value_type, wanted.element.type)
-    if isinstance(wanted, MapType):
-        return pa.types.is_map(stored) and fits(stored.key_type, wanted.key.type) and fits(stored.item_type, wanted.value.type)
+        return all(fits(have.type, want.type) for have, want in zip(stored, target.fields, strict=True))
+    if isinstance(target, ListType):
+        return is_list(stored) and fits(stored.value_type, target.element.type)
+    if isinstance(target, MapType):
+        return pa.types.is_map(stored) and fits(stored.key_type, target.key.type) and fits(stored.item_type, target.value.type)
     if child_arrow_fields(stored):
         return False
-    return _fits_plain(stored, wanted)
+    return _fits_plain(stored, target)
 
 
 def type_fits(have: IcebergType, want: IcebergType) -> bool:
@@ -150,18 +150,18 @@ def type_fits(have: IcebergType, want: IcebergType) -> bool:
     return have == UNKNOWN or can_promote(have, want, _SAME_VALUES)
 
 
-def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
-    if isinstance(wanted, DecimalType):
+def _fits_plain(stored: pa.DataType, target: IcebergType) -> bool:
+    if isinstance(target, DecimalType):
         if not pa.types.is_decimal(stored):
             return False
-        return bool(stored.scale == wanted.scale and stored.precision <= wanted.precision)
-    if isinstance(wanted, FixedType):
-        return bool(stored == pa.binary(wanted.length))
-    name = getattr(wanted, "name", "")
+        return bool(stored.scale == target.scale and stored.precision <= target.precision)
+    if isinstance(target, FixedType):
+        return bool(stored == pa.binary(target.length))
+    name = getattr(target, "name", "")
     if name not in _PLAIN | _OF_NO_ENGINE:
         return False
     if name in ("int", "long"):
-        return bool(pa.types.is_signed_integer(stored) and stored.bit_width <= arrow_type(wanted).bit_width)
+        return bool(pa.types.is_signed_integer(stored) and stored.bit_width <= arrow_type(target).bit_width)
     if name == "double":
         return bool(stored in (pa.float32(), pa.float64()))
     if name == "uuid":
@@ -170,7 +170,7 @@ def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
         return bool(stored in (pa.string(), pa.large_string(), pa.string_view()))
     if name == "binary":
         return bool(stored in (pa.binary(), pa.large_binary(), pa.binary_view()))
-    return bool(stored == arrow_type(wanted))
+    return bool(stored == arrow_type(target))
 
 
 def _perhaps_null(columns: pa.Schema, footer: pq.FileMetaData, fields: Mapping[str, NestedField]) -> str | None:
@@ -179,8 +179,8 @@ def _perhaps_null(columns: pa.Schema, footer: pq.FileMetaData, fields: Mapping[s
     for name in columns.names:
         if not _requires_a_value(fields[name]):
             continue
-        own = [n for n, leaf in enumerate(leaves) if leaf.path == name or leaf.path.startswith(f"{name}.")]
-        if not own or any(leaves[n].max_definition_level and not _counts_no_nulls(footer, n) for n in own):
+        leaf_numbers = [n for n, leaf in enumerate(leaves) if leaf.path == name or leaf.path.startswith(f"{name}.")]
+        if not leaf_numbers or any(leaves[n].max_definition_level and not _counts_no_nulls(footer, n) for n in leaf_numbers):
             return str(name)
     return None
 
@@ -196,5 +196,5 @@ def _requires_a_value(f: NestedField) -> bool:
 
 def _counts_no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
     groups = [group for g in range(footer.num_row_groups) if (group := footer.row_group(g)).num_rows]
-    found: Sequence[pq.Statistics | None] = [group.column(leaf).statistics for group in groups]
-    return all(s is not None and s.has_null_count and s.null_count == 0 for s in found)
+    statistics: Sequence[pq.Statistics | None] = [group.column(leaf).statistics for group in groups]
+    return all(s is not None and s.has_null_count and s.null_count == 0 for s in statistics)

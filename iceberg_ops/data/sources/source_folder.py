@@ -41,18 +41,18 @@ class OwnPlaces:
     def check_path(self, path: str) -> None:
         """Raise DataError for a source path inside one of the folders, or around one."""
         for searched in {folder_identity(identity, path) for identity in self._identities}:
-            for own, folder in self._folders.items():
-                if is_within(searched, own):
+            for place, folder in self._folders.items():
+                if is_within(searched, place):
                     raise _of_the_table(f"source {path} lies inside", folder)
-                if is_within(own, searched):
+                if is_within(place, searched):
                     raise _of_the_table(f"source {path} holds", folder)
 
     def check_file(self, path: str, location: str) -> None:
         """Raise DataError for a file below source ``path`` that is a link to one of the table's files."""
         names = {identity(location) for identity in self._identities}
         for name in names.union(*(links(location) for links in self._links)):
-            for own, folder in self._folders.items():
-                if is_within(name, own):
+            for place, folder in self._folders.items():
+                if is_within(name, place):
                     raise _of_the_table(f"source {path} leads by {location} into", folder)
 
 
@@ -63,11 +63,11 @@ def _of_the_table(what: str, folder: str) -> DataError:
     )
 
 
-def data_files_among(path: str, found: Iterable[RelativeName], *, require_success_file: bool) -> list[RelativeName]:
+def data_files_among(path: str, names: Iterable[RelativeName], *, require_success_file: bool) -> list[RelativeName]:
     """The data files among all files and ``_temporary`` folders ``found`` below source ``path``. Raises DataError for an incomplete
     source."""
     data, succeeded = [], False
-    for name in found:
+    for name in names:
         if TEMPORARY in name:
             raise DataError(f"source {path} is half written: it holds {'/'.join(name)}; its writer is at work, or died")
         succeeded = succeeded or name == (SUCCESS,)

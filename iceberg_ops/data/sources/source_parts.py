@@ -69,11 +69,11 @@ def parts_of(location: str, footer: pq.FileMetaData) -> list[SourcePart] | None:
 def in_tasks(parts: Sequence[SourcePart], slots: int) -> list[list[SourcePart]]:
     """The parts in their order, cut into tasks of about the same size."""
     total = sum(p.size for p in parts)
-    wanted = max(1, -(-total // _MOST_TASK_BYTES), min(_TASKS_PER_SLOT * slots, total // _LEAST_TASK_BYTES))
-    tasks: list[list[SourcePart]] = [[] for _ in range(wanted)]
+    task_count = max(1, -(-total // _MOST_TASK_BYTES), min(_TASKS_PER_SLOT * slots, total // _LEAST_TASK_BYTES))
+    tasks: list[list[SourcePart]] = [[] for _ in range(task_count)]
     before = 0
     for part in parts:
-        tasks[min(wanted - 1, (before + part.size // 2) * wanted // max(total, 1))].append(part)
+        tasks[min(task_count - 1, (before + part.size // 2) * task_count // max(total, 1))].append(part)
         before += part.size
     return [task for task in tasks if task]
 
@@ -85,7 +85,7 @@ def parts_to_json(parts: Sequence[SourcePart]) -> str:
 
 def parts_from_json(text: str) -> list[SourcePart]:
     """The inverse of ``parts_to_json``."""
-    return [SourcePart(**found) for found in json.loads(text)]
+    return [SourcePart(**entry) for entry in json.loads(text)]
 
 
 def source_hints(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> EncodingHints | None:

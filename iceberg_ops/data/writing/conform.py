@@ -91,10 +91,10 @@ def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], p
             raise DataError(f"column {path}{f.name}: the rows hold {c.type}, which is not {f.type}")
 
 
-def _is_of_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_of_kind(given: pa.DataType, target: pa.DataType) -> bool:
     while isinstance(given, pa.DictionaryType | pa.BaseExtensionType):
         given = given.value_type if isinstance(given, pa.DictionaryType) else given.storage_type
-    have, want = family(given), family(wanted)
+    have, want = family(given), family(target)
     return have in (want, "null") or (have, want) in _SAME_BYTES
 
 

@@ -93,11 +93,13 @@ class _Maker:
     names: FileNames
     created: OwnFiles
 
-    def begin(self, own: WriteContext, schema: Schema, partition: Sequence[Any], hints: EncodingHints | None = None) -> FileWriter:
+    def begin(
+        self, write_context: WriteContext, schema: Schema, partition: Sequence[Any], hints: EncodingHints | None = None
+    ) -> FileWriter:
         """A file of ``schema`` in a partition of the spec of ``own``."""
         target = DELETE_TARGET_FILE_SIZE_BYTES.of(self.context.properties)
-        form, context = delete_format(self.context), _delete_context(own, schema)
-        location = own.location_of(partition, self.names.next(f"-deletes.{form.value}"))
+        form, context = delete_format(self.context), _delete_context(write_context, schema)
+        location = write_context.location_of(partition, self.names.next(f"-deletes.{form.value}"))
         if form is FileFormat.AVRO:
             return AvroFileWriter(context, self.io, location, partition, target, self.created)
         return ParquetFileWriter(context, self.io, location, partition, target, hints, created=self.created)
@@ -142,15 +144,15 @@ def _position_files(maker: _Maker, positions: Mapping[DataFile, np.ndarray[Any, 
             done.append(replace(file, content=FileContent.POSITION_DELETES, sort_order_id=None, referenced_data_file=only))
 
     try:
-        for file, found in positions.items():
-            if not len(found):
+        for file, deleted in positions.items():
+            if not len(deleted):
                 continue
             if writer is None or writer.is_full:
                 finish()
-                own = maker.context.with_spec(file.spec_id)
-                writer, paths = maker.begin(own, DELETE_SCHEMA, file.partition, _POSITION_ENCODINGS), []
+                context = maker.context.with_spec(file.spec_id)
+                writer, paths = maker.begin(context, DELETE_SCHEMA, file.partition, _POSITION_ENCODINGS), []
             paths.append(file.file_path)
-            writer.write(_position_rows(file.file_path, found))
+            writer.write(_position_rows(file.file_path, deleted))
         finish()
     except BaseException:
         if writer is not None:
@@ -290,10 +292,10 @@ def _merged(a: NestedField, b: NestedField) -> NestedField:
     """Two paths through the same structs as one field."""
     assert isinstance(a.type, StructType)
     assert isinstance(b.type, StructType)
-    found = {f.field_id: f for f in a.type.fields}
+    fields = {f.field_id: f for f in a.type.fields}
     for f in b.type.fields:
-        found[f.field_id] = _merged(found[f.field_id], f) if f.field_id in found else f
-    return replace(a, type=StructType(tuple(found.values())))
+        fields[f.field_id] = _merged(fields[f.field_id], f) if f.field_id in fields else f
+    return replace(a, type=StructType(tuple(fields.values())))
 
 
 def _picked(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

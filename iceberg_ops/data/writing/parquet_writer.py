@@ -150,22 +150,22 @@ class ParquetFileWriter:
 
     def _data_file(self, footer: pq.FileMetaData, size: int) -> DataFile:
         offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
-        found = file_metrics(footer, self._context.file_schema, self._context.metrics, self._observer, offsets)
+        metrics = file_metrics(footer, self._context.file_schema, self._context.metrics, self._observer, offsets)
         return DataFile(
             content=FileContent.DATA,
             file_path=self.location,
             file_format=FileFormat.PARQUET,
             spec_id=self._context.spec.spec_id,
             partition=self._partition,
-            record_count=found.record_count,
+            record_count=metrics.record_count,
             file_size_in_bytes=size,
-            column_sizes=found.column_sizes,
-            value_counts=found.value_counts,
-            null_value_counts=found.null_value_counts,
-            nan_value_counts=found.nan_value_counts,
-            lower_bounds=found.lower_bounds,
-            upper_bounds=found.upper_bounds,
-            split_offsets=found.split_offsets,
+            column_sizes=metrics.column_sizes,
+            value_counts=metrics.value_counts,
+            null_value_counts=metrics.null_value_counts,
+            nan_value_counts=metrics.nan_value_counts,
+            lower_bounds=metrics.lower_bounds,
+            upper_bounds=metrics.upper_bounds,
+            split_offsets=metrics.split_offsets,
             sort_order_id=self._context.sort_order_id,
         )
 

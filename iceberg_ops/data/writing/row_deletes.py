@@ -61,13 +61,13 @@ def write_row_deletes(
     check_row_deletes(context)
     deleted = _one_of_each_file(io, context, deleted)
     if context.format_version == 2:
-        positions = {task.data_file: found for task, found in deleted}
+        positions = {task.data_file: gone for task, gone in deleted}
         return RowDeletes(tuple(write_position_deletes(io, context, positions, granularity, operation_id=operation_id)))
     merged: dict[DataFile, Positions] = {}
     replaced: list[DataFile] = []
-    for task, found in deleted:
+    for task, gone in deleted:
         earlier = [d for d in task.deletes if not d.is_equality]
-        merged[task.data_file] = np.concatenate([found, deleted_positions(io, earlier, task.file_path)])
+        merged[task.data_file] = np.concatenate([gone, deleted_positions(io, earlier, task.file_path)])
         replaced += [d.data_file for d in earlier if d.is_deletion_vector or scoped_path(d.data_file) is not None]
     return RowDeletes(tuple(write_deletion_vectors(io, context, merged, operation_id=operation_id)), tuple(replaced))
 
@@ -94,8 +94,8 @@ def _one_of_each_file(
                 f"times with different deletes, and a vector would reach all of them: run rewrite_data_files on it, or write "
                 f"copy-on-write"
             )
-    found: dict[str, list[tuple[FileScanTask, Positions]]] = {}
+    by_path: dict[str, list[tuple[FileScanTask, Positions]]] = {}
     for task, positions in deleted:
-        found.setdefault(identity(task.file_path), []).append((task, positions))
-    united = [(same[0][0], np.unique(np.concatenate([EMPTY, *(p for _, p in same)]))) for same in found.values()]
+        by_path.setdefault(identity(task.file_path), []).append((task, positions))
+    united = [(same[0][0], np.unique(np.concatenate([EMPTY, *(p for _, p in same)]))) for same in by_path.values()]
     return [(task, positions) for task, positions in united if len(positions)]

@@ -98,10 +98,10 @@ class WriteContext:
     @cached_property
     def known_fields(self) -> Mapping[int, NestedField]:
         """Fields of every schema; the current one overrides others: partition sources may have been dropped since."""
-        found: dict[int, NestedField] = {}
+        fields: dict[int, NestedField] = {}
         for schema in (*sorted(self.schemas, key=lambda s: s.schema_id), self.schema):
-            found.update(schema.fields_by_id)
-        return found
+            fields.update(schema.fields_by_id)
+        return fields
 
     @property
     def sort_order_id(self) -> int | None:
@@ -126,12 +126,12 @@ class WriteContext:
     @cached_property
     def file_format(self) -> FileFormat:
         """Format of new data files. Raises UnsupportedError for ORC."""
-        found = FileFormat(WRITE_FORMAT.of(self.properties))
-        if found is FileFormat.ORC:
+        format_ = FileFormat(WRITE_FORMAT.of(self.properties))
+        if format_ is FileFormat.ORC:
             raise UnsupportedError(
                 "not supported: writing ORC files (write.format.default = orc), because only Parquet and Avro are written"
             )
-        return found
+        return format_
 
     def check_format(self) -> None:
         """Raise UnsupportedError if new data files cannot be written: called before any work, not by the first writer."""
@@ -146,13 +146,13 @@ class WriteContext:
     def data_location(self) -> str:
         """The folder of new data files."""
         location = self.table_location.rstrip("/")
-        found = DATA_PATH.maybe(self.properties)
-        if found is None and OBJECT_STORE_ENABLED.of(self.properties):
-            found = self.properties.get("write.object-storage.path")
-        found = found or self.properties.get("write.folder-storage.path")
-        if found is None:
+        location_set = DATA_PATH.maybe(self.properties)
+        if location_set is None and OBJECT_STORE_ENABLED.of(self.properties):
+            location_set = self.properties.get("write.object-storage.path")
+        location_set = location_set or self.properties.get("write.folder-storage.path")
+        if location_set is None:
             return location + "/data"
-        return below(location, found)
+        return below(location, location_set)
 
     def location_of(self, partition: Sequence[Any], file_name: str) -> str:
         """The location of a new file with that partition and name."""
@@ -180,19 +180,19 @@ class WriteContext:
         }
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> WriteContext:
+    def from_json(cls, document: Mapping[str, Any]) -> WriteContext:
         """The inverse of ``to_json``."""
         return cls(
-            schema=schema_from_dict(found["schema"]),
-            spec=spec_from_dict(found["spec"]),
-            properties=found["properties"],
-            table_location=found["table-location"],
-            format_version=found["format-version"],
-            sort_order=None if found["sort-order"] is None else sort_order_from_dict(found["sort-order"]),
-            default_sort_order=sort_order_from_dict(found["default-sort-order"]),
-            row_lineage=found["row-lineage"],
-            specs={s.spec_id: s for s in map(spec_from_dict, found["specs"])},
-            schemas=tuple(schema_from_dict(s) for s in found["schemas"]),
+            schema=schema_from_dict(document["schema"]),
+            spec=spec_from_dict(document["spec"]),
+            properties=document["properties"],
+            table_location=document["table-location"],
+            format_version=document["format-version"],
+            sort_order=None if document["sort-order"] is None else sort_order_from_dict(document["sort-order"]),
+            default_sort_order=sort_order_from_dict(document["default-sort-order"]),
+            row_lineage=document["row-lineage"],
+            specs={s.spec_id: s for s in map(spec_from_dict, document["specs"])},
+            schemas=tuple(schema_from_dict(s) for s in document["schemas"]),
         )
 
 

@@ -302,9 +302,9 @@ class PartitionedWriter:
 
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
         key = tuple(identity_of(v) for v in partition)
-        found = self._writers.get(key)
-        if found is not None:
-            return found
+        open_writer = self._writers.get(key)
+        if open_writer is not None:
+            return open_writer
         if key in self._closed:
             raise DataError(f"rows are not clustered by partition: {partition} comes again after another one")
         if not self._fanout:

@@ -70,9 +70,9 @@ def subtract(types: Sequence[PrimitiveType], result: PrimitiveType) -> Evaluatio
 
 
 def multiply(types: Sequence[PrimitiveType], result: PrimitiveType) -> Evaluation:
-    found = _of_kind(result, lambda x, y: x * y, lambda x, y: x * y)
-    if found is not None:
-        return found
+    product = _of_kind(result, lambda x, y: x * y, lambda x, y: x * y)
+    if product is not None:
+        return product
     scale = sum(_scales(types))
     return lambda x, y: decimal_of(unscaled(x) * unscaled(y), scale)
 
@@ -95,8 +95,8 @@ def half_up(numerator: int, denominator: int) -> int:
     """Their quotient, halves away from zero."""
     negative = (numerator < 0) is not (denominator < 0)
     numerator, denominator = abs(numerator), abs(denominator)
-    found = (2 * numerator + denominator) // (2 * denominator)
-    return -found if negative else found
+    quotient = (2 * numerator + denominator) // (2 * denominator)
+    return -quotient if negative else quotient
 
 
 def remainder(types: Sequence[PrimitiveType], result: PrimitiveType) -> Evaluation:
@@ -109,17 +109,17 @@ def positive_remainder(types: Sequence[PrimitiveType], result: PrimitiveType) ->
     plain, (low, _) = remainder(types, result), _RANGES[result]
 
     def pmod(x: int, y: int) -> int:
-        found: int = plain(x, y)
-        if found < 0 and found + y < low:
+        rest: int = plain(x, y)
+        if rest < 0 and rest + y < low:
             raise NotFolded(f"pmod({x}, {y})")
-        return _whole_remainder(found + y, y) if found < 0 else found
+        return _whole_remainder(rest + y, y) if rest < 0 else rest
 
     return pmod
 
 
 def _whole_remainder(x: int, y: int) -> int:
-    found = abs(x) % abs(y)
-    return -found if x < 0 else found
+    rest = abs(x) % abs(y)
+    return -rest if x < 0 else rest
 
 
 def _floating_remainder(x: float, y: float) -> float:
@@ -131,8 +131,8 @@ def whole_quotient(_: Sequence[PrimitiveType], result: PrimitiveType) -> Evaluat
     checked = in_range(result)
 
     def div(x: int, y: int) -> int:
-        found = abs(x) // abs(y)
-        return checked(-found if (x < 0) is not (y < 0) else found)
+        quotient = abs(x) // abs(y)
+        return checked(-quotient if (x < 0) is not (y < 0) else quotient)
 
     return _checked_divisor(div)
 
@@ -205,8 +205,8 @@ def _rounded_double(x: float, digits: int) -> float:
     if places <= digits:
         return x
     whole, width = unscaled(shown), 10 ** (places - digits)
-    found = half_up(whole, width)
+    rounded = half_up(whole, width)
     is_known = len(str(abs(whole))) <= _SAFE_DIGITS and _LEAST_SAFE <= abs(x) < _MOST_SAFE
     if not is_known and not half_up(10 * whole - 20, 10 * width) == half_up(10 * whole + 20, 10 * width):
         raise NotFolded(f"round({x}, {digits}), whose digits differ between versions of Java,")
-    return float(decimal_of(found, digits))
+    return float(decimal_of(rounded, digits))

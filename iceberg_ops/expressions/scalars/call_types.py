@@ -33,18 +33,18 @@ def name_of(type_: IcebergType) -> str:
 
 def common_type(arguments: Sequence[Bound], what: str) -> PrimitiveType:
     """The type to which Spark casts all of them. Raises NotEvaluated if there is none, or if Spark rounds."""
-    found: PrimitiveType = UNKNOWN
+    result: PrimitiveType = UNKNOWN
     for argument in arguments:
         type_ = argument.type
         if type_ == UNKNOWN:
             continue
         if name_of(type_) not in _COMPARED or not isinstance(type_, PrimitiveType):
             raise NotEvaluated(f"{what} of type {type_}")
-        both = type_ if found == UNKNOWN else _wider(found, type_)
+        both = type_ if result == UNKNOWN else _wider(result, type_)
         if both is None:
             raise NotEvaluated(f"{what} of different types ({shown(arguments)})")
-        found = both
-    return found
+        result = both
+    return result
 
 
 def _wider(a: PrimitiveType, b: PrimitiveType) -> PrimitiveType | None:
@@ -77,8 +77,8 @@ def same_types(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], Primiti
     kept = arguments
     if dated:
         kept = [a for a in arguments if not (isinstance(a, Constant) and name_of(a.type) == "string")]
-    found = common_type(kept, "a comparison")
-    return [found] * len(arguments), BOOLEAN
+    shared = common_type(kept, "a comparison")
+    return [shared] * len(arguments), BOOLEAN
 
 
 def conditional(name: str) -> Typing:
@@ -86,16 +86,16 @@ def conditional(name: str) -> Typing:
 
     def typing(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
         if name == "coalesce":
-            found = common_type(arguments, name)
-            return [found] * len(arguments), found
+            shared = common_type(arguments, name)
+            return [shared] * len(arguments), shared
         conditions, values = arguments[:-1:2], [*arguments[1:-1:2], arguments[-1]]
         if any(c.type != BOOLEAN for c in conditions):
             raise NotEvaluated(f"CASE WHEN of {shown(conditions)}")
-        found = common_type(values, "CASE")
+        shared = common_type(values, "CASE")
         types: list[PrimitiveType] = []
         for _ in conditions:
-            types += [BOOLEAN, found]
-        return [*types, found], found
+            types += [BOOLEAN, shared]
+        return [*types, shared], shared
 
     return typing
 
@@ -117,8 +117,8 @@ def arithmetic(operator: str) -> Typing:
             raise NotEvaluated(f"{operator} of NULL")
         if "decimal" in names and not names & _FLOATING:
             return _decimals(operator, arguments)
-        found = common_type(arguments, operator)
-        return [found, found], found
+        shared = common_type(arguments, operator)
+        return [shared, shared], shared
 
     return typing
 
@@ -159,10 +159,10 @@ def whole_numbers(*results: PrimitiveType) -> Typing:
     def typing(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
         if len(arguments) != 2 or any(a.type not in _DIGITS for a in arguments):
             raise NotEvaluated(f"a whole division of {shown(arguments)}")
-        found = common_type(arguments, "div")
+        shared = common_type(arguments, "div")
         if len(results) == 1:
-            return [found, found], results[0]
-        return [found, found], found
+            return [shared, shared], results[0]
+        return [shared, shared], shared
 
     return typing
 
@@ -205,11 +205,11 @@ def rounded(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveT
         raise NotEvaluated("round of float")
     if not -9 <= digits <= MOST_DIGITS or (digits < 0 and type_ not in _DIGITS):
         raise NotEvaluated(f"round of {type_} to {digits} digits")
-    found = type_
+    result = type_
     if isinstance(type_, DecimalType):
         scale = min(type_.scale, digits)
         precision = type_.precision - type_.scale + 1 + scale
         if precision > MOST_DIGITS:
             raise NotEvaluated(f"round of {type_} to {digits} digits, whose result needs more than {MOST_DIGITS} digits,")
-        found = DecimalType(precision=precision, scale=scale)
-    return [type_, INT][: len(arguments)], found
+        result = DecimalType(precision=precision, scale=scale)
+    return [type_, INT][: len(arguments)], result

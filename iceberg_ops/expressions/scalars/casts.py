@@ -46,10 +46,10 @@ def check_cast(source: IcebergType, target: PrimitiveType) -> None:
 
 
 def _first_instant(days: int) -> int:
-    found = days * _MICROS_PER_DAY
-    if not LONG_RANGE[0] <= found <= LONG_RANGE[1]:
+    micros = days * _MICROS_PER_DAY
+    if not LONG_RANGE[0] <= micros <= LONG_RANGE[1]:
         raise OverflowError(f"day {days} is beyond every timestamp")
-    return found
+    return micros
 
 
 def caster(source: PrimitiveType, target: PrimitiveType, *, safe: bool, of_column: bool = False) -> Callable[[Any], Any]:

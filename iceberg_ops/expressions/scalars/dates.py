@@ -108,15 +108,15 @@ def date_trunc(unit: str, micros: int) -> int | None:
     """The start of the unit that contains the instant; NULL for a text that is not a unit."""
     unit = unit.upper()
     if unit in _WIDTHS:
-        found = micros - micros % _WIDTHS[unit]
+        truncated = micros - micros % _WIDTHS[unit]
     else:
         first = _first_of(micros // _DAY, unit)
         if first is None:
             return None
-        found = first * _DAY
-    if found < LONG_RANGE[0]:
+        truncated = first * _DAY
+    if truncated < LONG_RANGE[0]:
         raise NotFolded("the start of that unit is before the first timestamp")
-    return found
+    return truncated
 
 
 def trunc(days: int, unit: str) -> int | None:

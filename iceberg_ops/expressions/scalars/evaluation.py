@@ -156,7 +156,7 @@ def _connective(strong: bool) -> Callable[[BoundCall, Sequence[Value]], Value]:
 
 def _coalesce(_: BoundCall, arguments: Sequence[Value]) -> Value:
     def value(row: Any) -> Any:
-        return next((found for argument in arguments if (found := argument(row)) is not None), None)
+        return next((first for argument in arguments if (first := argument(row)) is not None), None)
 
     return value
 

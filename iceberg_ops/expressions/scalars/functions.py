@@ -67,8 +67,8 @@ def _forms(name: str, forms: Sequence[str]) -> Typing:
         parsed.append((left.split(", "), _TYPES[right]))
 
     def typing(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-        for wanted, result in parsed:
-            repeated = [wanted[0][:-1]] * len(arguments) if wanted[0].endswith("*") else wanted
+        for parameter_types, result in parsed:
+            repeated = [parameter_types[0][:-1]] * len(arguments) if parameter_types[0].endswith("*") else parameter_types
             types = [_TYPES[w] for w in repeated]
             if len(types) == len(arguments) and all(_takes(t, a) for t, a in zip(types, arguments, strict=True)):
                 return types, result
@@ -77,9 +77,9 @@ def _forms(name: str, forms: Sequence[str]) -> Typing:
     return typing
 
 
-def _takes(wanted: PrimitiveType, given: Bound) -> bool:
+def _takes(parameter_type: PrimitiveType, given: Bound) -> bool:
     name = getattr(given.type, "name", "")
-    return name == "unknown" or name in _TAKEN_AS[wanted]
+    return name == "unknown" or name in _TAKEN_AS[parameter_type]
 
 
 def _plain(name: str, evaluation: Evaluation, *forms: str) -> Function:

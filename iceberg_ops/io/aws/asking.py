@@ -66,8 +66,8 @@ def ask(
     for attempt in range(1, _TRIES + 1):
         request = urllib.request.Request(address, data=body, headers=dict(headers or {}), method=method)
         try:
-            with opener.open(request, timeout=timeout_s) as found:
-                return Answered(found.status, found.read(_MOST_BYTES))
+            with opener.open(request, timeout=timeout_s) as response:
+                return Answered(response.status, response.read(_MOST_BYTES))
         except urllib.error.HTTPError as e:
             with e:
                 answered = Answered(e.code, e.read(_MOST_BYTES))

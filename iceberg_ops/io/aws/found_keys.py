@@ -44,9 +44,9 @@ def found_keys(
     be somebody else's."""
     files, given = ProfileFiles.of(environment), _of_properties(properties, service)
     of_property = _first(properties, service, "profile-name")
-    own = _of_environment(environment) if given is None and of_property is None else None
+    from_environment = _of_environment(environment) if given is None and of_property is None else None
     name, is_named = named_profile(environment, of_property)
-    counts = given is None and own is None
+    counts = given is None and from_environment is None
     profile = files.profile(name) if counts else {}
     if counts and is_named and not profile:
         raise OptionError(f"AWS profile {name!r} is not in {files.credentials} or {files.config}: correct AWS_PROFILE")
@@ -63,7 +63,7 @@ def found_keys(
                 f"AWS profile {name!r} has no keys, no role, no single sign-on and no credential_process in {files.credentials} or "
                 f"{files.config}: correct it, or do not name it"
             )
-        base = of_profile or _of_machine(services, own)
+        base = of_profile or _of_machine(services, from_environment)
     if (role := _role(properties, service)) is not None:
         return FoundKeys(RenewedKeys(lambda: services.assumed(role, base)), region)
     return FoundKeys(base, region, given is not None)
@@ -106,11 +106,11 @@ def _role(properties: Mapping[str, str], service: str) -> Role | None:
     )
 
 
-def _of_machine(services: Services, own: AwsKeys | None) -> KeySource:
+def _of_machine(services: Services, from_environment: AwsKeys | None) -> KeySource:
     """Keys of the environment (``own``), a web identity, a container or the instance."""
     environment = services.environment
-    if own is not None:
-        return _always(own)
+    if from_environment is not None:
+        return _always(from_environment)
     if (file := environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")) and (arn := environment.get("AWS_ROLE_ARN")):
         role, path = Role(arn, environment.get("AWS_ROLE_SESSION_NAME") or "iceberg-ops"), Path(file)
         return RenewedKeys(lambda: services.of_web_identity(role, path))
@@ -158,16 +158,16 @@ def _of_role(name: str, arn: str, settings: Mapping[str, str], files: ProfileFil
             raise OptionError(f"AWS profile {name!r}: source_profile leads from profile to profile: name one that has keys")
         base = (lambda: _in_files(name, files)) if source == name else _of_profile(source, files, services, depth + 1)
     elif (kind := settings.get("credential_source")) == "Environment":
-        own = _of_environment(services.environment)
-        base = None if own is None else _always(own)
+        from_environment = _of_environment(services.environment)
+        base = None if from_environment is None else _always(from_environment)
     elif kind == "EcsContainer":
         base = RenewedKeys(services.of_container)
     elif kind == "Ec2InstanceMetadata":
         base = RenewedKeys(services.of_instance)
     if base is None:
         raise OptionError(f"AWS profile {name!r}: its role needs a source_profile or credential_source that gives keys")
-    found = base
-    return RenewedKeys(lambda: services.assumed(role, found))
+    base_keys = base
+    return RenewedKeys(lambda: services.assumed(role, base_keys))
 
 
 def _seconds(name: str, settings: Mapping[str, str]) -> int | None:

@@ -80,15 +80,15 @@ class Services:
         what = f"AWS gives no keys of role {role.arn}"
         if answer.status != 200:
             raise _refused(what, answer)
-        found = {name: _element(answer.text, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")}
-        return _keys(found, what, token="SessionToken")
+        elements = {name: _element(answer.text, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")}
+        return _keys(elements, what, token="SessionToken")
 
     def of_single_sign_on(self, settings: Mapping[str, str], session: Mapping[str, str], cache: Path) -> AwsKeys:
         """The keys of a role, for the person who has signed in. ``cache``: the folder of the token that ``aws sso login`` wrote."""
         name = settings.get("sso_session") or settings.get("sso_start_url") or ""
         region = session.get("sso_region") or settings.get("sso_region")
-        wanted = {key: settings.get(key) for key in ("sso_account_id", "sso_role_name")}
-        if not region or not all(wanted.values()):
+        account = {key: settings.get(key) for key in ("sso_account_id", "sso_role_name")}
+        if not region or not all(account.values()):
             raise OptionError("an AWS profile with single sign-on needs sso_region, sso_account_id and sso_role_name")
         again = "run `aws sso login`, then the job again"
         try:
@@ -99,7 +99,7 @@ class Services:
             raise TerminalError(f"there is no single sign-on session for AWS: {again}") from None
         if ends <= now():
             raise TerminalError(f"the single sign-on to AWS has expired: {again}")
-        query = urlencode({"role_name": wanted["sso_role_name"], "account_id": wanted["sso_account_id"]})
+        query = urlencode({"role_name": account["sso_role_name"], "account_id": account["sso_account_id"]})
         host = self.environment.get("AWS_ENDPOINT_URL_SSO", f"https://{_host('portal.sso', region)}").rstrip("/")
         answer = self.ask("GET", f"{host}/federation/credentials?{query}", headers={"x-amz-sso_bearer_token": secret})
         if answer.status == 401:
@@ -107,12 +107,16 @@ class Services:
         what = "single sign-on gives no AWS keys"
         if answer.status != 200:
             raise _refused(what, answer)
-        found = _json(answer.body, what).get("roleCredentials")
-        if not isinstance(found, dict) or not isinstance(at := found.get("expiration"), int) or not 0 <= at <= _LAST_MS:
+        credentials = _json(answer.body, what).get("roleCredentials")
+        if not isinstance(credentials, dict) or not isinstance(at := credentials.get("expiration"), int) or not 0 <= at <= _LAST_MS:
             raise TerminalError(f"{what}: its answer has no keys that expire")
         until = datetime.fromtimestamp(at / 1000, UTC).isoformat()
-        given = {"AccessKeyId": found.get("accessKeyId"), "SecretAccessKey": found.get("secretAccessKey"), "Expiration": until}
-        return _keys({**given, "Token": found.get("sessionToken")}, what)
+        given = {
+            "AccessKeyId": credentials.get("accessKeyId"),
+            "SecretAccessKey": credentials.get("secretAccessKey"),
+            "Expiration": until,
+        }
+        return _keys({**given, "Token": credentials.get("sessionToken")}, what)
 
     def of_container(self) -> AwsKeys:
         """The keys of a task's or pod's role (``AWS_CONTAINER_CREDENTIALS_*``)."""
@@ -180,23 +184,23 @@ def _host(service: str, region: str | None) -> str:
 
 
 def _element(text: str, name: str) -> str | None:
-    found = re.search(rf"<{name}>([^<]*)</{name}>", text)
-    return None if found is None else html.unescape(found[1]).strip()
+    match = re.search(rf"<{name}>([^<]*)</{name}>", text)
+    return None if match is None else html.unescape(match[1]).strip()
 
 
 def _json(body: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise TerminalError(f"{what}: its answer is not a JSON object")
-    return found
+    return document
 
 
-def _keys(found: Mapping[str, Any], what: str, token: str = "Token") -> AwsKeys:
-    key_id, secret, ends = found.get("AccessKeyId"), found.get("SecretAccessKey"), found.get("Expiration")
-    session = found.get(token) or None
+def _keys(document: Mapping[str, Any], what: str, token: str = "Token") -> AwsKeys:
+    key_id, secret, ends = document.get("AccessKeyId"), document.get("SecretAccessKey"), document.get("Expiration")
+    session = document.get(token) or None
     if not isinstance(key_id, str) or not isinstance(secret, str) or not key_id or not secret:
         raise TerminalError(f"{what}: its answer has no AccessKeyId and SecretAccessKey")
     if session is not None and not isinstance(session, str):
@@ -212,13 +216,13 @@ def _time(text: object) -> datetime:
     """Raises ValueError."""
     if not isinstance(text, str):
         raise ValueError("must be text")
-    found = datetime.fromisoformat(text.removesuffix("UTC"))
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text.removesuffix("UTC"))
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _refused(what: str, answer: Answered) -> IcebergOpsError:
     code, text = _CODE.search(answer.text), _TEXT.search(answer.text)
-    said = " ".join(part for part in (f"HTTP {answer.status}", code and code[1], text and html.unescape(text[1])) if part)
+    detail = " ".join(part for part in (f"HTTP {answer.status}", code and code[1], text and html.unescape(text[1])) if part)
     if answer.status == 429 or answer.status >= 500:
-        return CatalogUnavailableError(f"{what} ({said})")
-    return TerminalError(f"{what} ({said})")
+        return CatalogUnavailableError(f"{what} ({detail})")
+    return TerminalError(f"{what} ({detail})")

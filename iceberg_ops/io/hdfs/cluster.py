@@ -144,33 +144,33 @@ def error_of(error: Exception, location: str) -> Exception:
     if isinstance(error, FileExistsError):
         return FileExistsError(errno.EEXIST, "file exists", location)
     text = str(error)
-    kind, said = _remote(error)
-    if kind == "AccessControlException" and said.endswith(_BELOW_A_FILE):
+    kind, detail = _remote(error)
+    if kind == "AccessControlException" and detail.endswith(_BELOW_A_FILE):
         return FileNotFoundError(errno.ENOENT, "no such file", location)
     if kind in _NO_ACCESS or isinstance(error, PermissionError):
-        return TerminalError(f"{location}: HDFS refuses access ({said}): give the user of this process the right that is missing")
+        return TerminalError(f"{location}: HDFS refuses access ({detail}): give the user of this process the right that is missing")
     if any(word in text for word in _SECURITY):
         return TerminalError(
-            f"{location}: HDFS does not accept the client's identity ({said}): check the Kerberos ticket, or "
+            f"{location}: HDFS does not accept the client's identity ({detail}): check the Kerberos ticket, or "
             "hdfs.kerberos-principal and hdfs.kerberos-keytab"
         )
     if kind == "InvalidPathException":
-        return UnsupportedError(f"not supported: location {location} in HDFS, because it has no such names ({said})")
+        return UnsupportedError(f"not supported: location {location} in HDFS, because it has no such names ({detail})")
     if kind == "ParentNotDirectoryException":
         return NotADirectoryError(errno.ENOTDIR, "a part of the path is a file", location)
-    if kind.endswith("PathComponentTooLongException") or "Pathname too long" in said:
+    if kind.endswith("PathComponentTooLongException") or "Pathname too long" in detail:
         return OSError(errno.ENAMETOOLONG, "file name too long", location)
     if kind in ("PathIsNotEmptyDirectoryException", "PathIsDirectoryException") or isinstance(error, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder", location)
     if isinstance(error, NotImplementedError):
-        return UnsupportedError(f"not supported: {location}, because the client of HDFS does not support it ({said})")
+        return UnsupportedError(f"not supported: {location}, because the client of HDFS does not support it ({detail})")
     if _is_of_quota(error):
         return RefusedForNowError(
-            f"{location}: HDFS refuses it, because a quota would be exceeded ({said}): raise the quota (hdfs dfsadmin -setQuota, "
+            f"{location}: HDFS refuses it, because a quota would be exceeded ({detail}): raise the quota (hdfs dfsadmin -setQuota, "
             "-setSpaceQuota), or expire snapshots and remove orphan files, then run the job again"
         )
     unavailable = RefusedForNowError if kind in _NOT_DONE else CatalogUnavailableError
-    return unavailable(f"{location}: HDFS gives no answer, or refuses for now ({said})")
+    return unavailable(f"{location}: HDFS gives no answer, or refuses for now ({detail})")
 
 
 def _is_of_quota(error: Exception) -> bool:

@@ -147,14 +147,14 @@ class HdfsFileIO:
         complete, so the folder is listed again from the start."""
         for attempt in range(_LISTINGS):
             try:
-                found = _every_page(cluster, path, location)
+                statuses = _every_page(cluster, path, location)
             except FileNotFoundError:
                 return []
             except CatalogUnavailableError:
                 if attempt + 1 == _LISTINGS:
                     raise
             else:
-                return [] if len(found) == 1 and found[0].path.rstrip("/") == path.rstrip("/") else found
+                return [] if len(statuses) == 1 and statuses[0].path.rstrip("/") == path.rstrip("/") else statuses
         raise AssertionError
 
     def _state(self, location: str) -> FileStatus | None:
@@ -174,19 +174,19 @@ class HdfsFileIO:
     def _place(self, location: str) -> tuple[Cluster, str]:
         place = place_of(location, self._settings)
         with self._lock:
-            if (found := self._clusters.get(place.url)) is None:
-                found = self._clusters[place.url] = Cluster(place.url, self._settings, self._properties)
-        return found, place.path
+            if (cluster := self._clusters.get(place.url)) is None:
+                cluster = self._clusters[place.url] = Cluster(place.url, self._settings, self._properties)
+        return cluster, place.path
 
 
 def _every_page(cluster: Cluster, path: str, location: str) -> list[FileStatus]:
     """Raises FileNotFoundError."""
     pages, page = cluster.ask(lambda client: _begun(client, path), location)
-    found = page
+    statuses = page
     while len(page) == _PAGE:
         page = cluster.do(lambda _: _next_page(pages, location), location)
-        found += page
-    return found
+        statuses += page
+    return statuses
 
 
 def _begun(client: Client, path: str) -> tuple[Iterator[FileStatus], list[FileStatus]]:

@@ -134,9 +134,9 @@ class Publication:
             return False
         if overwrite:
             return True
-        found = self._state_of(self._path)
+        status = self._state_of(self._path)
         written = self._written
-        return found is not None and (found.length, found.modification_time) == (written.length, written.modification_time)
+        return status is not None and (status.length, status.modification_time) == (written.length, written.modification_time)
 
     def _state_of(self, path: str) -> FileStatus | None:
         try:

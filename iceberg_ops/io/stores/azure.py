@@ -97,25 +97,25 @@ def _endpoint_of(host: str) -> str | None:
 
 def _account_of(endpoint: str | None) -> str | None:
     """The account whose address Azure made (``account.blob.core.windows.net``); None for another address."""
-    found = re.match(r"https?://([a-z0-9]{3,24})(?:-secondary)?\.(?:[a-z0-9-]+\.)?blob\.", endpoint or "")
-    return None if found is None else found[1]
+    match = re.match(r"https?://([a-z0-9]{3,24})(?:-secondary)?\.(?:[a-z0-9-]+\.)?blob\.", endpoint or "")
+    return None if match is None else match[1]
 
 
 def _given(config: AzureConfig) -> Callable[[], AzureCredential] | None:
     """Only the credential of the properties, the strongest first: the client would prefer a key or token of the environment. Raises
     OptionError for a service principal that the client would ignore for this reason."""
-    found: AzureCredential | None = None
+    credential: AzureCredential | None = None
     if "token" in config:
-        found = {"token": config["token"], "expires_at": None}
+        credential = {"token": config["token"], "expires_at": None}
     elif "account_key" in config:
-        found = {"access_key": config["account_key"], "expires_at": None}
+        credential = {"access_key": config["account_key"], "expires_at": None}
     elif "sas_key" in config:
-        found = {"sas_token": config["sas_key"], "expires_at": None}
+        credential = {"sas_token": config["sas_key"], "expires_at": None}
     elif "client_secret" in config and (other := next((name for name in _BEFORE_PRINCIPALS if os.environ.get(name)), None)):
         raise OptionError(
             f"property adls.client-secret: the client takes {other} of the environment before it: unset that variable for this job"
         )
-    return None if found is None else lambda: found
+    return None if credential is None else lambda: credential
 
 
 def _lent(renewal: Renewal, account: str | None, host: str) -> AzureSASToken:

@@ -110,5 +110,5 @@ def new_attempt() -> str:
 
 def attempt_of(store: ObjectStore, key: str) -> str:
     """The attempt id of an object; empty if it has none. Raises FileNotFoundError, and the client's errors."""
-    found = obstore.get(store, key, options={"head": True}).attributes
-    return next((value for name, value in found.items() if name.lower() == ATTEMPT), "")
+    attributes = obstore.get(store, key, options={"head": True}).attributes
+    return next((value for name, value in attributes.items() if name.lower() == ATTEMPT), "")

@@ -90,5 +90,5 @@ def _is_about_all(error: Exception) -> bool:
 
 
 def _batches(items: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
-    found = list(items)
-    return (found[start : start + size] for start in range(0, len(found), size))
+    all_items = list(items)
+    return (all_items[start : start + size] for start in range(0, len(all_items), size))

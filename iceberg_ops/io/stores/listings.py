@@ -52,8 +52,8 @@ def folder_content(store: ObjectStore, key: str, location: str) -> tuple[list[st
     """Keys of the folders, and the objects, directly in the folder ``key``."""
     for left in reversed(range(_TRIES)):
         try:
-            found = _unless_cut(lambda: obstore.list_with_delimiter(store, key or None), location)
-            return list(found["common_prefixes"]), list(_without_marker(found["objects"], key))
+            listing = _unless_cut(lambda: obstore.list_with_delimiter(store, key or None), location)
+            return list(listing["common_prefixes"]), list(_without_marker(listing["objects"], key))
         except _Cut:
             if not left:
                 raise

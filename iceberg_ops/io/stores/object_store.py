@@ -98,8 +98,8 @@ class ObjectStoreFileIO:
     def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
         """See ``FarFiles``."""
         store, place = self._file(location)
-        found = Ending.of(store, place.key, location, size=size, suffix_ranges=self._family.suffix_ranges)
-        return lambda: cast(BinaryIO, RangedInput(found))
+        ending = Ending.of(store, place.key, location, size=size, suffix_ranges=self._family.suffix_ranges)
+        return lambda: cast(BinaryIO, RangedInput(ending))
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
         store, place = self._file(location)
@@ -209,9 +209,9 @@ class ObjectStoreFileIO:
     def _client(self, bucket: str) -> ObjectStore:
         OBJECT_STORES.use()
         with self._lock:
-            if (found := self._clients.get(bucket)) is None:
-                found = self._clients[bucket] = self._made(bucket)
-            return found
+            if (client := self._clients.get(bucket)) is None:
+                client = self._clients[bucket] = self._made(bucket)
+            return client
 
     def _made(self, bucket: str) -> ObjectStore:
         try:

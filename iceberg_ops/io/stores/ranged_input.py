@@ -30,19 +30,19 @@ class Ending:
     @classmethod
     def of(cls, store: ObjectStore, key: str, location: str, *, size: int = 0, suffix_ranges: bool = True) -> Ending:
         """Request the last bytes of ``key`` in ``store``: ``size``, or a few more. Raises FileNotFoundError."""
-        wanted = max(size, TAIL)
+        tail_size = max(size, TAIL)
         with named_errors(location):
             if suffix_ranges:
                 try:
-                    found = obstore.get(store, key, options={"range": {"suffix": wanted}})
+                    response = obstore.get(store, key, options={"range": {"suffix": tail_size}})
                 except (GenericError, NotSupportedError) as e:
                     if not _is_about_ranges(e):
                         raise
                 else:
-                    return cls(store, key, location, found.meta["e_tag"], found.meta["size"], found.bytes().to_bytes())
+                    return cls(store, key, location, response.meta["e_tag"], response.meta["size"], response.bytes().to_bytes())
             meta = obstore.head(store, key)
             start = cls(store, key, location, meta["e_tag"], meta["size"], b"")
-            return replace(start, tail=start.part(max(start.size - wanted, 0), start.size)) if start.size else start
+            return replace(start, tail=start.part(max(start.size - tail_size, 0), start.size)) if start.size else start
 
     def part(self, start: int, end: int) -> bytes:
         """The bytes from ``start`` to ``end`` of the same version. Raises TerminalError, CatalogUnavailableError, and
@@ -50,10 +50,10 @@ class Ending:
         OBJECT_STORES.check()
         with named_errors(self.location):
             try:
-                found = obstore.get(self.store, self.key, options={"range": (start, end), "if_match": self.version})
+                response = obstore.get(self.store, self.key, options={"range": (start, end), "if_match": self.version})
             except PreconditionError:
                 raise TerminalError(f"{self.location} was written again while it was read: read it again") from None
-            data = found.bytes().to_bytes()
+            data = response.bytes().to_bytes()
         if len(data) != end - start:
             raise CatalogUnavailableError(f"{self.location}: the store gave {len(data)} bytes instead of {end - start}")
         return data

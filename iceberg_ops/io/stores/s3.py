@@ -50,16 +50,16 @@ def s3_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | None
         refuse(properties, {"s3.remote-signing-enabled": "requests are signed here"})
     endpoint = address(properties, "s3.endpoint")
     is_anonymous = flag(properties, "s3.anonymous", False)
-    found = None if is_anonymous else found_keys(properties, "s3")
+    aws_keys = None if is_anonymous else found_keys(properties, "s3")
     config: S3Config = {**_encryption(properties)}
-    if region := properties.get("s3.region") or properties.get("client.region") or (found.region if found else None):
+    if region := properties.get("s3.region") or properties.get("client.region") or (aws_keys.region if aws_keys else None):
         config["region"] = region
     if is_anonymous:
         config["skip_signature"] = True
-    keys = None if found is None else found.keys
-    if found is not None and found.are_given:
-        config |= _as_they_are(found.keys())
-        keys = found.keys if renewal is None else partial(_lent, renewal)
+    keys = None if aws_keys is None else aws_keys.keys
+    if aws_keys is not None and aws_keys.are_given:
+        config |= _as_they_are(aws_keys.keys())
+        keys = aws_keys.keys if renewal is None else partial(_lent, renewal)
     if flag(properties, "s3.checksum-enabled", False):
         config["checksum_algorithm"] = "SHA256"
     if not flag(properties, "s3.path-style-access", True):
@@ -85,10 +85,10 @@ def part_size(properties: Mapping[str, str], default: int) -> int:
 
 
 def _as_they_are(keys: AwsKeys) -> S3Config:
-    found: S3Config = {"access_key_id": keys.key_id, "secret_access_key": keys.secret}
+    config: S3Config = {"access_key_id": keys.key_id, "secret_access_key": keys.secret}
     if keys.session_token:
-        found["session_token"] = keys.session_token
-    return found
+        config["session_token"] = keys.session_token
+    return config
 
 
 def _lent(renewal: Renewal) -> AwsKeys:
@@ -101,12 +101,12 @@ def _provider(keys: KeySource) -> S3CredentialProvider:
     """The function that the client calls before its keys expire, also in the middle of a job."""
 
     def current() -> S3Credential:
-        found = keys()
+        current_keys = keys()
         return {
-            "access_key_id": found.key_id,
-            "secret_access_key": found.secret,
-            "token": found.session_token,
-            "expires_at": found.expires_at or now() + LONGEST_KNOWN,
+            "access_key_id": current_keys.key_id,
+            "secret_access_key": current_keys.secret,
+            "token": current_keys.session_token,
+            "expires_at": current_keys.expires_at or now() + LONGEST_KNOWN,
         }
 
     return current
@@ -123,15 +123,15 @@ def _encryption(properties: Mapping[str, str]) -> S3Config:
         return {"server_side_encryption": "sse-c", "sse_customer_key_base64": key}
     if kind not in _ENCRYPTION:
         raise OptionError(f"property s3.sse.type {kind!r}: must be one of none, {', '.join(_ENCRYPTION)}, custom")
-    found: S3Config = {"server_side_encryption": _ENCRYPTION[kind]}
+    config: S3Config = {"server_side_encryption": _ENCRYPTION[kind]}
     if key is not None and kind != "s3":
-        found["sse_kms_key_id"] = key
-    return found
+        config["sse_kms_key_id"] = key
+    return config
 
 
 def _endpoint_of_environment() -> str | None:
     """The address that the client uses if the properties name none."""
-    return next((found for name in _ENDPOINTS if (found := os.environ.get(name))), None)
+    return next((endpoint for name in _ENDPOINTS if (endpoint := os.environ.get(name))), None)
 
 
 def _with_bucket(endpoint: str | None, bucket: str) -> str | None:

@@ -19,15 +19,15 @@ _TRIED_FOR = timedelta(seconds=60)
 
 def client_options(endpoint: str | None) -> ClientConfig:
     """A request may take long, because a file may be large; an idle connection is closed."""
-    found: ClientConfig = {
+    options: ClientConfig = {
         "connect_timeout": timedelta(seconds=5),
         "read_timeout": timedelta(seconds=30),
         "timeout": timedelta(minutes=15),
         "user_agent": "iceberg-ops",
     }
     if endpoint is not None and endpoint.startswith("http://"):
-        found["allow_http"] = True
-    return found
+        options["allow_http"] = True
+    return options
 
 
 def retries(properties: Mapping[str, str], prefix: str) -> RetryConfig:
@@ -53,7 +53,7 @@ def number(properties: Mapping[str, str], name: str, default: int) -> int:
 
 def expiry(properties: Mapping[str, str], names: Iterable[str]) -> datetime | None:
     """When credentials expire by the first of the properties that shows it, in milliseconds since the epoch."""
-    text = next((found for name in names if (found := properties.get(name))), "")
+    text = next((value for name in names if (value := properties.get(name))), "")
     return datetime.fromtimestamp(int(text) / 1000, UTC) if text.isascii() and text.isdigit() else None
 
 

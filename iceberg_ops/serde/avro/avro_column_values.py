@@ -14,13 +14,13 @@ def values_of(walk: Walk, column: Column) -> list[Any]:
     """The values of a column of bytes, text or floating-point numbers, None for null. Raises UnicodeDecodeError."""
     if column.starts is None or (column.present is not None and not column.present.any()):
         return [None] * (0 if column.present is None else len(column.present))
-    found: list[Any] = walk.texts(column) if column.node == "string" else walk.slices(column)
+    values: list[Any] = walk.texts(column) if column.node == "string" else walk.slices(column)
     if column.node in ("float", "double"):
         width, form = (4, "<f4") if column.node == "float" else (8, "<f8")
-        found = np.frombuffer(b"".join(v or bytes(width) for v in found), form).tolist()
+        values = np.frombuffer(b"".join(v or bytes(width) for v in values), form).tolist()
     if column.present is None:
-        return found
-    return [v if known else None for v, known in zip(found, column.present.tolist(), strict=True)]
+        return values
+    return [v if known else None for v, known in zip(values, column.present.tolist(), strict=True)]
 
 
 def codes_of(columns: Iterable[tuple[Column, Sequence[Any] | None]], rows: int) -> Positions:
@@ -46,19 +46,19 @@ def _parts(column: Column, values: Sequence[Any] | None) -> list[Positions]:
     return [np.array([numbered.setdefault(key, len(numbered)) for key in keys], np.int64)]
 
 
-def values_of_key(walk: Walk, column: Column | None, wanted: int, rows: int) -> Column:
+def values_of_key(walk: Walk, column: Column | None, key: int, rows: int) -> Column:
     """Per row the value of a key in its map (an array of keys and values); for a repeated key the last value that is not
     null."""
-    found = Column("null", np.zeros(rows, bool))
+    values_by_row = Column("null", np.zeros(rows, bool))
 
     def pick(at_rows: Positions, keys: Column, values: Column) -> None:
         if keys.values is not None:
-            hits = np.flatnonzero((keys.values == wanted) & keys.known(len(at_rows)) & values.known(len(at_rows)))
-            _put(found, at_rows[hits], values, hits)
+            hits = np.flatnonzero((keys.values == key) & keys.known(len(at_rows)) & values.known(len(at_rows)))
+            _put(values_by_row, at_rows[hits], values, hits)
 
     if column is not None:
         each_pair(walk, column, rows, pick)
-    return found
+    return values_by_row
 
 
 def each_pair(walk: Walk, column: Column, rows: int, use: Callable[[Positions, Column, Column], None]) -> None:

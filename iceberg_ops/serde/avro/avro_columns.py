@@ -154,10 +154,10 @@ class Walk:
             few: npt.NDArray[np.uint64] = np.minimum(left, np.uint64(9))
             enough: npt.NDArray[np.uint64] = (((ended | _HIGH) - few * _ONES) & _HIGH) >> _SEVEN
             reached: npt.NDArray[np.uint64] = (enough * _ONES) >> _TOP
-            found = reached > 0
-            step = np.where(found, 9 - reached.astype(np.int64), 8)
+            ends = reached > 0
+            step = np.where(ends, 9 - reached.astype(np.int64), 8)
             at += np.where(left == 0, 0, step)
-            left = np.where(found, np.uint64(0), left - (ended >> _TOP))
+            left = np.where(ends, np.uint64(0), left - (ended >> _TOP))
             at = np.minimum(at, self.end + _BEHIND)
         return at
 
@@ -202,9 +202,9 @@ class Walk:
         column = Column(_named(base_of(node)), some)
 
         def read(positions: Positions, rows: Positions | None) -> Positions:
-            found, after = self.read(base_of(node), positions)
+            present_values, after = self.read(base_of(node), positions)
             column.values, column.starts, column.lengths = (
-                _spread(part, rows, len(at)) for part in (found.values, found.starts, found.lengths)
+                _spread(part, rows, len(at)) for part in (present_values.values, present_values.starts, present_values.lengths)
             )
             return after
 
@@ -275,10 +275,10 @@ class Walk:
         assert column.lengths is not None
         # Cutting one text of all bytes is twice as fast as decoding each value; only ASCII is the same in both encodings.
         raw = self.raw.decode("latin-1")
-        found = [raw[a:b] for a, b in zip(column.starts.tolist(), (column.starts + column.lengths).tolist(), strict=True)]
-        if all(map(str.isascii, found)):
-            return found
-        return [t if t.isascii() else t.encode("latin-1").decode() for t in found]
+        texts = [raw[a:b] for a, b in zip(column.starts.tolist(), (column.starts + column.lengths).tolist(), strict=True)]
+        if all(map(str.isascii, texts)):
+            return texts
+        return [t if t.isascii() else t.encode("latin-1").decode() for t in texts]
 
 
 def each(at: Positions, counts: Positions, read: Callable[[Positions, Positions | None], Positions]) -> Positions:
@@ -330,16 +330,16 @@ def number_at(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def _array_at(item: Any, raw: bytes, at: int) -> tuple[list[Any], int]:
-    found: list[Any] = []
+    items: list[Any] = []
     while True:
         count, at = number_at(raw, at)
         if count == 0:
-            return found, at
+            return items, at
         if count < 0:
             count, (_, at) = -count, number_at(raw, at)
         for _ in range(count):
             value, at = value_at(item, raw, at)
-            found.append(value)
+            items.append(value)
 
 
 def _packed(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -71,11 +71,11 @@ class _Finder:
     def find(self) -> Records:
         beginnings = _beginnings(self._samples())
         mean = self._walk.end // max(self._total, 1)
-        found = self._joined(self._guesses(beginnings, mean // 2))
-        while found is None:
+        records = self._joined(self._guesses(beginnings, mean // 2))
+        while records is None:
             starts = self._chained(self._guesses(beginnings, 1), beginnings)
-            found = None if starts is None else Records(self._walk, starts, read_fields(self._walk, self._fields, starts)[0])
-        return found
+            records = None if starts is None else Records(self._walk, starts, read_fields(self._walk, self._fields, starts)[0])
+        return records
 
     def _samples(self) -> list[bytes]:
         """The texts of each block's first record; if there are few blocks, also of the second."""
@@ -95,13 +95,13 @@ class _Finder:
 
     def _guesses(self, beginnings: Sequence[bytes], hop: int) -> Positions:
         """Where one of these beginnings is found, at least ``hop`` bytes apart."""
-        found: list[Positions] = []
+        parts: list[Positions] = []
         most = _GUESSES_PER_RECORD * (self._total + 8)
         for beginning in beginnings:
-            found.append(_apart(self._walk.places_of(beginning), hop))
-            if sum(map(len, found)) > most:
+            parts.append(_apart(self._walk.places_of(beginning), hop))
+            if sum(map(len, parts)) > most:
                 raise NotTaken
-        return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
     def _joined(self, at: Positions) -> Records | None:
         """The records, if all guesses are right."""
@@ -113,9 +113,9 @@ class _Finder:
         starts = np.concatenate((at[:1], ends[:-1]))
         starts[lasts - self._counts] = self._block_starts
         head, before = read_fields(walk, self._head, starts)
-        found, behind = walk.numbers(before)
+        numbers, behind = walk.numbers(before)
         if not (
-            np.array_equal(behind, at) and np.array_equal(found, lengths) and np.array_equal(ends[lasts - 1], self._block_ends)
+            np.array_equal(behind, at) and np.array_equal(numbers, lengths) and np.array_equal(ends[lasts - 1], self._block_ends)
         ):
             return None
         return Records(walk, starts, {**head, self._text: Column("string", None, starts=at, lengths=lengths), **tail})
@@ -128,7 +128,7 @@ class _Finder:
         texts, behind = self._walk.numbers(self._skip(self._head, starts))
         place = {position: n for n, position in enumerate(at.tolist())}
         guessed, start_of, text_at, text_length = lengths.tolist(), starts.tolist(), behind.tolist(), texts.tolist()
-        found: list[int] = []
+        chain: list[int] = []
         for block, (count, end) in enumerate(zip(self._counts.tolist(), self._block_ends.tolist(), strict=True)):
             row = block
             for _ in range(count):
@@ -138,11 +138,11 @@ class _Finder:
                     return None
                 if guessed[n] != text_length[row]:
                     raise NotTaken
-                found.append(start_of[row])
+                chain.append(start_of[row])
                 row = n + len(self._counts)
             if start_of[row] != end:
                 raise NotTaken
-        return np.array(found, np.int64)
+        return np.array(chain, np.int64)
 
     def _add_beginning(self, beginnings: list[bytes], at: int, length: int) -> None:
         """Adds the beginning of the text there, or shortens the beginnings that have a common start with it. Raises NotTaken."""
@@ -173,10 +173,10 @@ def _apart(places: Positions, hop: int) -> Positions:
 def _beginnings(texts: Sequence[bytes]) -> list[bytes]:
     """What all texts begin with; where that is nothing, a few beginnings of single ones."""
     common = _common(texts)[:_LONGEST_BEGINNING]
-    found = [common] if common else sorted({t[:_BEGINNING] for t in texts})
-    if not all(found) or len(found) > _MOST_BEGINNINGS:
+    beginnings = [common] if common else sorted({t[:_BEGINNING] for t in texts})
+    if not all(beginnings) or len(beginnings) > _MOST_BEGINNINGS:
         raise NotTaken
-    return found
+    return beginnings
 
 
 def _common(texts: Sequence[bytes]) -> bytes:

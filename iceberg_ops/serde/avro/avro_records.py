@@ -18,8 +18,19 @@ def _damage() -> tuple[type[Exception], ...]:
     """fastavro's exceptions for damaged bytes."""
     from fastavro.schema import SchemaParseException, UnknownType
 
-    own = (SchemaParseException, UnknownType, struct.error)
-    return (*own, EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError)
+    errors_of_decoder = (SchemaParseException, UnknownType, struct.error)
+    return (
+        *errors_of_decoder,
+        EOFError,
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
+    )
 
 
 def decoder_schema(node: Any, name: str) -> Any:
@@ -53,10 +64,10 @@ def decode_one(stream: io.BytesIO, schema: Any, number: int, name: str) -> dict[
     from fastavro import schemaless_reader
 
     try:
-        found: dict[str, Any] = schemaless_reader(stream, schema, None)  # type: ignore[assignment]
+        record: dict[str, Any] = schemaless_reader(stream, schema, None)  # type: ignore[assignment]
     except _damage() as e:
         raise CorruptTableError(f"{name}: Avro record {number} cannot be decoded: {type(e).__name__} {e}") from None
-    return found
+    return record
 
 
 def check_end(end: int, count: int, raw: bytes, name: str) -> None:

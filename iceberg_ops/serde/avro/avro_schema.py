@@ -114,22 +114,22 @@ class SchemaReader:
     def _primitive_or_named(self, text: str, namespace: str, depth: int) -> Any:
         if text in _PRIMITIVES:
             return text
-        found = self._named.get(f"{namespace}.{text}", self._named.get(text))
-        if found is None:
+        named = self._named.get(f"{namespace}.{text}", self._named.get(text))
+        if named is None:
             raise self.corrupt(f"Avro schema refers to type {text!r}, which it does not define")
-        definition, own_namespace = found
+        definition, own_namespace = named
         return self._inline(definition, own_namespace, depth + 1)
 
     def _define(self, schema: Mapping[str, Any], kind: str, namespace: str, depth: int) -> Any:
-        own = schema["name"]
-        namespace = own.rpartition(".")[0] if "." in own else schema.get("namespace", namespace)
-        for key in (own, f"{namespace}.{own.rpartition('.')[2]}"):
+        own_name = schema["name"]
+        namespace = own_name.rpartition(".")[0] if "." in own_name else schema.get("namespace", namespace)
+        for key in (own_name, f"{namespace}.{own_name.rpartition('.')[2]}"):
             self._named[key] = (schema, namespace)
         node: dict[str, Any] = {"type": kind, "name": f"t{self._count}", "logicalType": schema.get("logicalType"), **_scale(schema)}
         if kind == "fixed":
             node["size"] = int(schema["size"])
             if node["size"] < 0:
-                raise self.corrupt(f"Avro fixed {own!r} has size {node['size']}")
+                raise self.corrupt(f"Avro fixed {own_name!r} has size {node['size']}")
         elif kind == "enum":
             node["symbols"] = [f"s{i}" for i in range(len(schema["symbols"]))]
         else:
@@ -148,17 +148,17 @@ class SchemaReader:
 
     def rename(self, record: Any, columns: Sequence[Column], old_names: Mapping[str, int]) -> dict[int, Leaf]:
         """Rename a record's known columns to their ids, in place; returns the type of each. Raises CorruptTableError."""
-        found: dict[int, Leaf] = {}
+        leaves: dict[int, Leaf] = {}
         for f, column in self._matches(record["fields"], columns, old_names):
             leaf = leaf_of(f["type"], f"{self._name}: {column.name}")
-            found[column.field_id] = leaf
+            leaves[column.field_id] = leaf
             f["name"] = field_key(column.field_id)
             if leaf.base != "null":
                 self._check(column, leaf)
         for column in columns:
-            if column.field_id in READ_AS_REQUIRED and found.get(column.field_id, Leaf("null")).base == "null":
+            if column.field_id in READ_AS_REQUIRED and leaves.get(column.field_id, Leaf("null")).base == "null":
                 raise self.corrupt(f"no column {column.name} (field id {column.field_id}), which is required")
-        return found
+        return leaves
 
     def _matches(
         self, fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], old_names: Mapping[str, int]

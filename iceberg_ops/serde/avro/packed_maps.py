@@ -61,11 +61,11 @@ class PackedMaps:
 
     def value(self, key: Any, row: int) -> Any:
         """The value of that key in the row's map, None if there is none."""
-        found = self._by_key.get(key) or self._of_key(key)
-        if found.present is not None and not found.present[row]:
+        values = self._by_key.get(key) or self._of_key(key)
+        if values.present is not None and not values.present[row]:
             return None
-        starts = found.starts
-        return found.values[row] if starts is None else self._raw[starts[row] : found.ends[row]]
+        starts = values.starts
+        return values.values[row] if starts is None else self._raw[starts[row] : values.ends[row]]
 
     def whole(self, row: int) -> dict[int, Any]:
         """The row's map as a dict, in the file's order."""
@@ -81,14 +81,14 @@ class PackedMaps:
         """Each row's value for that key; for a repeated key the last one counts."""
         if not isinstance(key, int):
             return _Values(np.zeros(self._rows, bool), None)
-        found = _Values(np.zeros(self._rows, bool), None)
+        values = _Values(np.zeros(self._rows, bool), None)
         for pairs in self._pairs:
             if pairs.only_key is None:
-                _merge(found, pairs, key)
+                _merge(values, pairs, key)
             elif pairs.only_key == key:
-                found = pairs.values
-        self._by_key[key] = found
-        return found
+                values = pairs.values
+        self._by_key[key] = values
+        return values
 
 
 class PackedMap(Mapping[int, Any]):
@@ -142,18 +142,18 @@ def _pairs(walk: Walk, rows: int, at_rows: Positions, keys: Column, values: Colu
         present = np.zeros(rows, bool)
         present[at_rows] = known
     names = _spread(keys.values, at_rows, rows)
-    found = _Values(present, None)
+    values_by_row = _Values(present, None)
     if values.node in ("bytes", "fixed") and values.starts is not None and values.lengths is not None:
         kind = np.uint32 if len(walk.raw) < _WIDE else np.int64
-        found.starts = _spread(values.starts, at_rows, rows).astype(kind).data
-        found.ends = _spread(values.starts + values.lengths, at_rows, rows).astype(kind).data
+        values_by_row.starts = _spread(values.starts, at_rows, rows).astype(kind).data
+        values_by_row.ends = _spread(values.starts + values.lengths, at_rows, rows).astype(kind).data
     elif values.values is not None:
-        found.values = _spread(values.values, at_rows, rows).data
+        values_by_row.values = _spread(values.values, at_rows, rows).data
     else:
         made = dict(zip(at_rows.tolist(), values_of(walk, values), strict=True))
-        found.values = [made.get(row) for row in range(rows)]
+        values_by_row.values = [made.get(row) for row in range(rows)]
     same = present is None and rows > 0 and bool((names == names[0]).all())
-    return _Pairs(names[:1] if same else names, found, int(names[0]) if same else None)
+    return _Pairs(names[:1] if same else names, values_by_row, int(names[0]) if same else None)
 
 
 def _spread(part: Positions, at_rows: Positions, rows: int) -> Positions:

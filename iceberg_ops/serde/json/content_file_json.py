@@ -25,7 +25,7 @@ _ARRAYS = ("split_offsets", "equality_ids")
 
 def data_file_to_dict(f: DataFile) -> dict[str, Any]:
     """JSON values of a file; None and empty values are left out."""
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "content": int(f.content),
         "file_path": f.file_path,
         "file_format": f.file_format.value,
@@ -36,19 +36,19 @@ def data_file_to_dict(f: DataFile) -> dict[str, Any]:
     }
     for name in _COUNTS:
         if (counts := getattr(f, name)) is not None:
-            found[name] = {str(k): v for k, v in counts.items()}
+            document[name] = {str(k): v for k, v in counts.items()}
     for name in _BOUNDS:
         if (bounds := getattr(f, name)) is not None:
-            found[name] = {str(k): _to_base64(v) for k, v in bounds.items()}
+            document[name] = {str(k): _to_base64(v) for k, v in bounds.items()}
     for name in _ARRAYS:
         if (items := getattr(f, name)) is not None:
-            found[name] = list(items)
+            document[name] = list(items)
     for name in _PLAIN:
         if (value := getattr(f, name)) is not None:
-            found[name] = value
+            document[name] = value
     if f.key_metadata is not None:
-        found["key_metadata"] = _to_base64(f.key_metadata)
-    return found
+        document["key_metadata"] = _to_base64(f.key_metadata)
+    return document
 
 
 def data_file_from_dict(d: Mapping[str, Any]) -> DataFile:

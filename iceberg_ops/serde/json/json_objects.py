@@ -126,7 +126,7 @@ class JsonObject:
 
 def without_none(extra: Mapping[str, Any], **values: Any) -> dict[str, Any]:
     """A JSON object of ``values`` (underscores become dashes, None is left out) followed by ``extra``."""
-    found = {key.replace("_", "-"): value for key, value in values.items() if value is not None}
+    document = {key.replace("_", "-"): value for key, value in values.items() if value is not None}
     for key, value in extra.items():
-        found.setdefault(key, value)
-    return found
+        document.setdefault(key, value)
+    return document

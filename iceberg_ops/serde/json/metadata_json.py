@@ -124,11 +124,11 @@ def _unzstd(data: bytes) -> bytes:
 def metadata_to_json(metadata: TableMetadata, *, compress: bool = False) -> bytes:
     """The metadata file's bytes in the form of its format version, gzipped if ``compress``. Raises BadInputError, which names
     the place, for text that is not valid Unicode: then nothing is written."""
-    found = metadata_to_dict(metadata)
+    document = metadata_to_dict(metadata)
     try:
-        data = msgspec.json.encode(found)
+        data = msgspec.json.encode(document)
     except UnicodeEncodeError:
-        place = ".".join(next(_not_unicode(found), ()))
+        place = ".".join(next(_not_unicode(document), ()))
         raise BadInputError(
             f"table metadata: {place} is not Unicode text (half of a surrogate pair): nothing was written"
         ) from None
@@ -153,26 +153,28 @@ def _not_unicode(value: Any, *above: str) -> Iterator[tuple[str, ...]]:
 
 def metadata_from_dict(value: Any) -> TableMetadata:
     """``metadata_from_json`` of a parsed document (a REST answer). Raises CorruptTableError, UnsupportedError."""
-    found = JsonObject(value, "the document")
-    found.what = "table metadata"
+    document = JsonObject(value, "the document")
+    document.what = "table metadata"
     if isinstance(value, dict) and "view-uuid" in value:
         raise UnsupportedError("not supported: a view, because only tables are read and maintained")
-    version = found.get("format-version", as_int)
+    version = document.get("format-version", as_int)
     if version not in SUPPORTED_FORMAT_VERSIONS:
         raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")
-    schemas, current_schema_id = _schemas(found, version)
-    specs, default_spec_id, last_partition_id = _specs(found, version)
-    orders, default_order_id = _sort_orders(found, version)
-    snapshots = found.items_of("snapshots", snapshot_from_dict)
-    current = found.maybe("current-snapshot-id", as_long)
+    schemas, current_schema_id = _schemas(document, version)
+    specs, default_spec_id, last_partition_id = _specs(document, version)
+    orders, default_order_id = _sort_orders(document, version)
+    snapshots = document.items_of("snapshots", snapshot_from_dict)
+    current = document.maybe("current-snapshot-id", as_long)
     current = None if current == -1 else current
     metadata = TableMetadata(
         format_version=version,
-        table_uuid=found.get("table-uuid", as_text) if version > 1 else found.maybe("table-uuid", as_text) or "",
-        location=found.get("location", as_text),
-        last_sequence_number=found.get("last-sequence-number", as_long) if version > 1 else _skip(found, "last-sequence-number", 0),
-        last_updated_ms=found.get("last-updated-ms", as_long),
-        last_column_id=found.get("last-column-id", as_int),
+        table_uuid=document.get("table-uuid", as_text) if version > 1 else document.maybe("table-uuid", as_text) or "",
+        location=document.get("location", as_text),
+        last_sequence_number=document.get("last-sequence-number", as_long)
+        if version > 1
+        else _skip(document, "last-sequence-number", 0),
+        last_updated_ms=document.get("last-updated-ms", as_long),
+        last_column_id=document.get("last-column-id", as_int),
         current_schema_id=current_schema_id,
         schemas=schemas,
         default_spec_id=default_spec_id,
@@ -180,73 +182,73 @@ def metadata_from_dict(value: Any) -> TableMetadata:
         last_partition_id=last_partition_id,
         default_sort_order_id=default_order_id,
         sort_orders=orders,
-        properties=found.maybe("properties", as_text_map) or {},
+        properties=document.maybe("properties", as_text_map) or {},
         current_snapshot_id=current,
         snapshots=snapshots,
-        snapshot_log=found.items_of("snapshot-log", snapshot_log_entry_from_dict),
-        metadata_log=found.items_of("metadata-log", metadata_log_entry_from_dict),
-        refs=_refs(found, current),
-        statistics=found.items_of("statistics", statistics_from_dict),
-        partition_statistics=found.items_of("partition-statistics", partition_statistics_from_dict),
-        next_row_id=_next_row_id(found, snapshots) if version > 2 else _skip(found, "next-row-id", None),
-        encryption_keys=found.items_of("encryption-keys", _key),
-        extra=found.extra(),
+        snapshot_log=document.items_of("snapshot-log", snapshot_log_entry_from_dict),
+        metadata_log=document.items_of("metadata-log", metadata_log_entry_from_dict),
+        refs=_refs(document, current),
+        statistics=document.items_of("statistics", statistics_from_dict),
+        partition_statistics=document.items_of("partition-statistics", partition_statistics_from_dict),
+        next_row_id=_next_row_id(document, snapshots) if version > 2 else _skip(document, "next-row-id", None),
+        encryption_keys=document.items_of("encryption-keys", _key),
+        extra=document.extra(),
     )
     _validate(metadata)
     return metadata
 
 
-def _skip(found: JsonObject, key: str, value: Any) -> Any:
-    found.drop(key)
+def _skip(document: JsonObject, key: str, value: Any) -> Any:
+    document.drop(key)
     return value
 
 
-def _next_row_id(found: JsonObject, snapshots: tuple[Snapshot, ...]) -> int:
+def _next_row_id(document: JsonObject, snapshots: tuple[Snapshot, ...]) -> int:
     """Required in v3. A writer that omitted it (DuckDB did) has assigned no row ids beyond those of its snapshots. A lower number
     than that is ignored: the next commit would assign ids that rows already have."""
     given = (s.first_row_id + (s.added_rows or 0) for s in snapshots if s.first_row_id is not None)
-    return max(found.maybe("next-row-id", as_long) or 0, *given, 0)
+    return max(document.maybe("next-row-id", as_long) or 0, *given, 0)
 
 
 def _key(value: Any) -> dict[str, Any]:
-    found = JsonObject(value, "an entry of encryption-keys")
-    found.get("key-id", as_text)
+    document = JsonObject(value, "an entry of encryption-keys")
+    document.get("key-id", as_text)
     return dict(value)
 
 
-def _schemas(found: JsonObject, version: int) -> tuple[tuple[Schema, ...], int]:
-    found.drop("schema", "schemas", "current-schema-id")
-    if version == 1 and not found.has("schemas"):
-        schema = found.get("schema", lambda v, _: schema_from_dict(v))
+def _schemas(document: JsonObject, version: int) -> tuple[tuple[Schema, ...], int]:
+    document.drop("schema", "schemas", "current-schema-id")
+    if version == 1 and not document.has("schemas"):
+        schema = document.get("schema", lambda v, _: schema_from_dict(v))
         return (schema,), schema.schema_id
-    schemas = tuple(schema_from_dict(s) for s in found.get("schemas", as_list))
-    current = found.get("current-schema-id", as_int)
+    schemas = tuple(schema_from_dict(s) for s in document.get("schemas", as_list))
+    current = document.get("current-schema-id", as_int)
     if current not in {s.schema_id for s in schemas}:
         raise CorruptTableError(f"current-schema-id {current} is not in schemas")
     return schemas, current
 
 
-def _specs(found: JsonObject, version: int) -> tuple[tuple[PartitionSpec, ...], int, int]:
-    found.drop("partition-spec", "partition-specs", "default-spec-id", "last-partition-id")
-    if version == 1 and not found.has("partition-specs"):
-        specs: tuple[PartitionSpec, ...] = (PartitionSpec(0, found.get("partition-spec", spec_fields_from_list)),)
+def _specs(document: JsonObject, version: int) -> tuple[tuple[PartitionSpec, ...], int, int]:
+    document.drop("partition-spec", "partition-specs", "default-spec-id", "last-partition-id")
+    if version == 1 and not document.has("partition-specs"):
+        specs: tuple[PartitionSpec, ...] = (PartitionSpec(0, document.get("partition-spec", spec_fields_from_list)),)
         default: int | None = 0
     else:
-        specs = tuple(spec_from_dict(s) for s in found.get("partition-specs", as_list))
-        default = found.get("default-spec-id", as_int)
+        specs = tuple(spec_from_dict(s) for s in document.get("partition-specs", as_list))
+        default = document.get("default-spec-id", as_int)
     if default not in {s.spec_id for s in specs}:
         raise CorruptTableError(f"default-spec-id {default} is not in partition-specs")
-    if version > 1 or found.has("last-partition-id"):
-        return specs, default, found.get("last-partition-id", as_int)
+    if version > 1 or document.has("last-partition-id"):
+        return specs, default, document.get("last-partition-id", as_int)
     return specs, default, max((s.last_assigned_field_id for s in specs), default=FIRST_PARTITION_FIELD_ID - 1)
 
 
-def _sort_orders(found: JsonObject, version: int) -> tuple[tuple[SortOrder, ...], int]:
-    found.drop("sort-orders", "default-sort-order-id")
-    if version == 1 and not found.has("sort-orders"):
+def _sort_orders(document: JsonObject, version: int) -> tuple[tuple[SortOrder, ...], int]:
+    document.drop("sort-orders", "default-sort-order-id")
+    if version == 1 and not document.has("sort-orders"):
         return (UNSORTED,), 0
-    orders = tuple(sort_order_from_dict(o) for o in found.get("sort-orders", as_list))
-    default = found.get("default-sort-order-id", as_int)
+    orders = tuple(sort_order_from_dict(o) for o in document.get("sort-orders", as_list))
+    default = document.get("default-sort-order-id", as_int)
     if default not in {o.order_id for o in orders}:
         if default != 0:
             raise CorruptTableError(f"default-sort-order-id {default} is not in sort-orders")
@@ -254,8 +256,8 @@ def _sort_orders(found: JsonObject, version: int) -> tuple[tuple[SortOrder, ...]
     return orders, default
 
 
-def _refs(found: JsonObject, current: int | None) -> dict[str, SnapshotRef]:
-    refs = found.maybe("refs", lambda v, w: {name: ref_from_dict(ref, name) for name, ref in _object(v, w).items()})
+def _refs(document: JsonObject, current: int | None) -> dict[str, SnapshotRef]:
+    refs = document.maybe("refs", lambda v, w: {name: ref_from_dict(ref, name) for name, ref in _object(v, w).items()})
     if refs is None or (MAIN_BRANCH not in refs and current is not None):
         main = {} if current is None else {MAIN_BRANCH: SnapshotRef(snapshot_id=current)}
         return main | (refs or {})
@@ -300,19 +302,19 @@ def _validate_sequence_numbers(snapshots: tuple[Snapshot, ...], last: int) -> No
 def metadata_to_dict(metadata: TableMetadata) -> dict[str, Any]:
     """The JSON object of the metadata's format version, keys in Java's order."""
     version = metadata.format_version
-    found: dict[str, Any] = {"format-version": version}
+    document: dict[str, Any] = {"format-version": version}
     if metadata.table_uuid:
-        found["table-uuid"] = metadata.table_uuid
-    found["location"] = metadata.location
+        document["table-uuid"] = metadata.table_uuid
+    document["location"] = metadata.location
     if version > 1:
-        found["last-sequence-number"] = metadata.last_sequence_number
-    found |= {"last-updated-ms": metadata.last_updated_ms, "last-column-id": metadata.last_column_id}
+        document["last-sequence-number"] = metadata.last_sequence_number
+    document |= {"last-updated-ms": metadata.last_updated_ms, "last-column-id": metadata.last_column_id}
     if version == 1:
-        found["schema"] = schema_to_dict(metadata.schema)
-    found |= {"current-schema-id": metadata.current_schema_id, "schemas": [schema_to_dict(s) for s in metadata.schemas]}
+        document["schema"] = schema_to_dict(metadata.schema)
+    document |= {"current-schema-id": metadata.current_schema_id, "schemas": [schema_to_dict(s) for s in metadata.schemas]}
     if version == 1:
-        found["partition-spec"] = spec_fields_to_list(metadata.spec)
-    found |= {
+        document["partition-spec"] = spec_fields_to_list(metadata.spec)
+    document |= {
         "default-spec-id": metadata.default_spec_id,
         "partition-specs": [spec_to_dict(s) for s in metadata.partition_specs],
         "last-partition-id": metadata.last_partition_id,
@@ -320,18 +322,18 @@ def metadata_to_dict(metadata: TableMetadata) -> dict[str, Any]:
         "sort-orders": [sort_order_to_dict(o) for o in metadata.sort_orders],
         "properties": dict(metadata.properties),
     }
-    found |= _history_to_dict(metadata)
-    return found | {key: value for key, value in metadata.extra.items() if key not in found}
+    document |= _history_to_dict(metadata)
+    return document | {key: value for key, value in metadata.extra.items() if key not in document}
 
 
 def _history_to_dict(metadata: TableMetadata) -> dict[str, Any]:
     version, current = metadata.format_version, metadata.current_snapshot_id
-    found: dict[str, Any] = {"current-snapshot-id": -1 if current is None and version < 3 else current}
+    document: dict[str, Any] = {"current-snapshot-id": -1 if current is None and version < 3 else current}
     if version > 2:
-        found["next-row-id"] = metadata.next_row_id or 0
+        document["next-row-id"] = metadata.next_row_id or 0
     if metadata.encryption_keys:
-        found["encryption-keys"] = [dict(k) for k in metadata.encryption_keys]
-    found |= {
+        document["encryption-keys"] = [dict(k) for k in metadata.encryption_keys]
+    document |= {
         "refs": {name: ref_to_dict(ref) for name, ref in metadata.refs.items()},
         "snapshots": [snapshot_to_dict(s, version) for s in metadata.snapshots],
         "statistics": [statistics_to_dict(s) for s in metadata.statistics],
@@ -339,4 +341,4 @@ def _history_to_dict(metadata: TableMetadata) -> dict[str, Any]:
         "snapshot-log": [snapshot_log_entry_to_dict(e) for e in metadata.snapshot_log],
         "metadata-log": [metadata_log_entry_to_dict(e) for e in metadata.metadata_log],
     }
-    return found
+    return document

@@ -35,9 +35,9 @@ def _fields(value: Any, what: str) -> tuple[MappedField, ...]:
 
 
 def _field(value: Any) -> MappedField:
-    found = JsonObject(value, "an entry of the name mapping")
-    names = tuple(as_text(n, "name mapping.names") for n in found.get("names", as_list))
-    return MappedField(names, found.maybe("field-id", as_int), found.maybe("fields", _fields) or (), found.extra())
+    document = JsonObject(value, "an entry of the name mapping")
+    names = tuple(as_text(n, "name mapping.names") for n in document.get("names", as_list))
+    return MappedField(names, document.maybe("field-id", as_int), document.maybe("fields", _fields) or (), document.extra())
 
 
 def name_mapping_to_list(mapping: NameMapping | MappedField) -> list[dict[str, Any]]:
@@ -46,11 +46,11 @@ def name_mapping_to_list(mapping: NameMapping | MappedField) -> list[dict[str, A
 
 
 def _field_to_dict(f: MappedField) -> dict[str, Any]:
-    found: dict[str, Any] = {} if f.field_id is None else {"field-id": f.field_id}
-    found["names"] = list(f.names)
+    document: dict[str, Any] = {} if f.field_id is None else {"field-id": f.field_id}
+    document["names"] = list(f.names)
     if f.fields:
-        found["fields"] = name_mapping_to_list(f)
-    return found | dict(f.extra)
+        document["fields"] = name_mapping_to_list(f)
+    return document | dict(f.extra)
 
 
 def name_mapping_to_json(mapping: NameMapping) -> str:

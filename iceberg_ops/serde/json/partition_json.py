@@ -19,15 +19,15 @@ def sources_to_dict(source_ids: tuple[int, ...]) -> dict[str, Any]:
     return {"source-id": source_ids[0]} if len(source_ids) == 1 else {"source-ids": list(source_ids)}
 
 
-def sources_from_dict(found: JsonObject) -> tuple[int, ...]:
+def sources_from_dict(document: JsonObject) -> tuple[int, ...]:
     """The source ids of a partition or sort field. Raises CorruptTableError if it names none."""
-    if found.has("source-ids"):
-        found.drop("source-id")
-        ids = tuple(as_int(v, f"{found.what}.source-ids") for v in found.get("source-ids", as_list))
+    if document.has("source-ids"):
+        document.drop("source-id")
+        ids = tuple(as_int(v, f"{document.what}.source-ids") for v in document.get("source-ids", as_list))
         if not ids:
-            raise CorruptTableError(f"{found.what}.source-ids is empty: must name at least one column")
+            raise CorruptTableError(f"{document.what}.source-ids is empty: must name at least one column")
         return ids
-    return (found.get("source-id", as_int),)
+    return (document.get("source-id", as_int),)
 
 
 def spec_fields_to_list(spec: PartitionSpec) -> list[dict[str, Any]]:
@@ -49,12 +49,12 @@ def spec_fields_from_list(value: Any, what: str = "partition spec") -> tuple[Par
     with_id = sum(item.has("field-id") for item in items)
     if 0 < with_id < len(items):
         raise CorruptTableError(f"{what}: {len(items) - with_id} of {len(items)} fields lack field-id: all or none must have it")
-    found = []
+    fields = []
     for position, item in enumerate(items):
         name = item.get("name", as_text)
         item.what = f"field {name!r} of {what}"
         field_id = item.maybe("field-id", as_int)
-        found.append(
+        fields.append(
             PartitionField(
                 sources_from_dict(item),
                 FIRST_PARTITION_FIELD_ID + position if field_id is None else field_id,
@@ -63,12 +63,12 @@ def spec_fields_from_list(value: Any, what: str = "partition spec") -> tuple[Par
                 item.extra(),
             )
         )
-    return tuple(found)
+    return tuple(fields)
 
 
 def spec_from_dict(value: Any, what: str = "partition spec") -> PartitionSpec:
     """The spec of a JSON object. Raises CorruptTableError."""
-    found = JsonObject(value, what)
-    spec_id = found.get("spec-id", as_int)
-    fields = found.get("fields", lambda v, _: spec_fields_from_list(v, f"{what} {spec_id}"))
-    return PartitionSpec(spec_id, fields, found.extra())
+    document = JsonObject(value, what)
+    spec_id = document.get("spec-id", as_int)
+    fields = document.get("fields", lambda v, _: spec_fields_from_list(v, f"{what} {spec_id}"))
+    return PartitionSpec(spec_id, fields, document.extra())

@@ -48,23 +48,23 @@ def type_to_json(type_: IcebergType) -> Any:
 
 
 def _field_to_dict(f: NestedField) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": f.field_id, "name": f.name, "required": f.required, "type": type_to_json(f.type)}
+    document: dict[str, Any] = {"id": f.field_id, "name": f.name, "required": f.required, "type": type_to_json(f.type)}
     if f.doc is not None:
-        found["doc"] = f.doc
+        document["doc"] = f.doc
     if f.initial_default is not MISSING:
-        found["initial-default"] = to_json_value(f.type, f.initial_default)
+        document["initial-default"] = to_json_value(f.type, f.initial_default)
     if f.write_default is not MISSING:
-        found["write-default"] = to_json_value(f.type, f.write_default)
-    return found | {key: value for key, value in f.extra.items() if key not in found}
+        document["write-default"] = to_json_value(f.type, f.write_default)
+    return document | {key: value for key, value in f.extra.items() if key not in document}
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
     """The schema's JSON object, with ``schema-id``; with ``identifier-field-ids`` if there are any."""
-    found: dict[str, Any] = {"type": "struct", "schema-id": schema.schema_id}
+    document: dict[str, Any] = {"type": "struct", "schema-id": schema.schema_id}
     if schema.identifier_field_ids:
-        found["identifier-field-ids"] = list(schema.identifier_field_ids)
-    found["fields"] = [_field_to_dict(f) for f in schema.fields]
-    return found | {key: value for key, value in schema.extra.items() if key not in found}
+        document["identifier-field-ids"] = list(schema.identifier_field_ids)
+    document["fields"] = [_field_to_dict(f) for f in schema.fields]
+    return document | {key: value for key, value in schema.extra.items() if key not in document}
 
 
 def type_from_json(value: Any, what: str = "type") -> IcebergType:
@@ -74,53 +74,53 @@ def type_from_json(value: Any, what: str = "type") -> IcebergType:
             return primitive_from_name(value)
         except SchemaError as e:
             raise CorruptTableError(f"{what}: {e}") from None
-    found = JsonObject(value, what)
-    kind = found.get("type", as_text)
+    document = JsonObject(value, what)
+    kind = document.get("type", as_text)
     if kind == "struct":
-        fields = tuple(_field_from_dict(f, what) for f in found.get("fields", as_list))
-        return StructType(fields, found.extra())
+        fields = tuple(_field_from_dict(f, what) for f in document.get("fields", as_list))
+        return StructType(fields, document.extra())
     if kind == "list":
-        element_id, required = found.get("element-id", as_int), found.get("element-required", as_flag)
-        element = NestedField(element_id, "element", found.get("element", type_from_json), required)
-        return ListType(element, found.extra())
+        element_id, required = document.get("element-id", as_int), document.get("element-required", as_flag)
+        element = NestedField(element_id, "element", document.get("element", type_from_json), required)
+        return ListType(element, document.extra())
     if kind == "map":
-        key = NestedField(found.get("key-id", as_int), "key", found.get("key", type_from_json), True)
-        value_id, required = found.get("value-id", as_int), found.get("value-required", as_flag)
-        return MapType(key, NestedField(value_id, "value", found.get("value", type_from_json), required), found.extra())
+        key = NestedField(document.get("key-id", as_int), "key", document.get("key", type_from_json), True)
+        value_id, required = document.get("value-id", as_int), document.get("value-required", as_flag)
+        return MapType(key, NestedField(value_id, "value", document.get("value", type_from_json), required), document.extra())
     raise CorruptTableError(f"{what}: unknown nested type {kind!r}: must be struct, list or map")
 
 
 def _field_from_dict(value: Any, what: str) -> NestedField:
-    found = JsonObject(value, f"a field of {what}")
-    field_id, name = found.get("id", as_int), found.get("name", as_text)
-    found.what = f"field {name!r} of {what}"
-    type_ = found.get("type", type_from_json)
+    document = JsonObject(value, f"a field of {what}")
+    field_id, name = document.get("id", as_int), document.get("name", as_text)
+    document.what = f"field {name!r} of {what}"
+    type_ = document.get("type", type_from_json)
     defaults = {"initial-default": MISSING, "write-default": MISSING}
     for key in defaults:
         if isinstance(value, dict) and key in value:
-            defaults[key] = found.get(key, lambda v, w: from_json_value(type_, v, w))
+            defaults[key] = document.get(key, lambda v, w: from_json_value(type_, v, w))
     return NestedField(
         field_id,
         name,
         type_,
-        found.get("required", as_flag),
-        found.maybe("doc", as_text),
+        document.get("required", as_flag),
+        document.maybe("doc", as_text),
         defaults["initial-default"],
         defaults["write-default"],
-        found.extra(),
+        document.extra(),
     )
 
 
 def schema_from_dict(value: Any, what: str = "schema") -> Schema:
     """The schema of a JSON object; ``schema-id`` defaults to 0 (v1). Raises CorruptTableError, also for a repeated field id."""
-    found = JsonObject(value, what)
-    schema_id = found.maybe("schema-id", as_int) or 0
-    if found.get("type", as_text) != "struct":
+    document = JsonObject(value, what)
+    schema_id = document.maybe("schema-id", as_int) or 0
+    if document.get("type", as_text) != "struct":
         raise CorruptTableError(f"{what}.type must be struct")
-    found.what = what = f"{what} {schema_id}"
-    fields = tuple(_field_from_dict(f, what) for f in found.get("fields", as_list))
-    identifiers = found.items_of("identifier-field-ids", lambda v: as_int(v, f"{what}.identifier-field-ids"))
-    schema = Schema(StructType(fields), schema_id, identifiers, found.extra())
+    document.what = what = f"{what} {schema_id}"
+    fields = tuple(_field_from_dict(f, what) for f in document.get("fields", as_list))
+    identifiers = document.items_of("identifier-field-ids", lambda v: as_int(v, f"{what}.identifier-field-ids"))
+    schema = Schema(StructType(fields), schema_id, identifiers, document.extra())
     try:
         known = schema.fields_by_id
     except SchemaError as e:

@@ -31,27 +31,27 @@ def snapshot_to_dict(snapshot: Snapshot, format_version: int = 2) -> dict[str, A
 def snapshot_from_dict(value: Any) -> Snapshot:
     """The snapshot of a JSON object; a missing sequence number is 0 (v1), and a parent below 0 is none (ClickHouse writes -1 for
     the first snapshot). Raises CorruptTableError."""
-    found = JsonObject(value, "a snapshot")
-    snapshot_id = found.get("snapshot-id", as_long)
-    found.what = f"snapshot {snapshot_id}"
-    manifest_list = found.maybe("manifest-list", as_text)
-    manifests = found.maybe("manifests", as_list)
-    parent = found.maybe("parent-snapshot-id", as_long)
+    document = JsonObject(value, "a snapshot")
+    snapshot_id = document.get("snapshot-id", as_long)
+    document.what = f"snapshot {snapshot_id}"
+    manifest_list = document.maybe("manifest-list", as_text)
+    manifests = document.maybe("manifests", as_list)
+    parent = document.maybe("parent-snapshot-id", as_long)
     if manifest_list is None and manifests is None:
-        raise CorruptTableError(f"{found.what} has neither manifest-list nor manifests")
+        raise CorruptTableError(f"{document.what} has neither manifest-list nor manifests")
     return Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=None if parent is None or parent < 0 else parent,
-        sequence_number=found.maybe("sequence-number", as_long) or 0,
-        timestamp_ms=found.get("timestamp-ms", as_long),
+        sequence_number=document.maybe("sequence-number", as_long) or 0,
+        timestamp_ms=document.get("timestamp-ms", as_long),
         manifest_list=manifest_list,
-        manifests=None if manifests is None else tuple(as_text(m, f"{found.what}.manifests") for m in manifests),
-        summary=found.maybe("summary", as_text_map) or {},
-        schema_id=found.maybe("schema-id", as_int),
-        first_row_id=found.maybe("first-row-id", as_long),
-        added_rows=found.maybe("added-rows", as_long),
-        key_id=found.maybe("key-id", as_text),
-        extra=found.extra(),
+        manifests=None if manifests is None else tuple(as_text(m, f"{document.what}.manifests") for m in manifests),
+        summary=document.maybe("summary", as_text_map) or {},
+        schema_id=document.maybe("schema-id", as_int),
+        first_row_id=document.maybe("first-row-id", as_long),
+        added_rows=document.maybe("added-rows", as_long),
+        key_id=document.maybe("key-id", as_text),
+        extra=document.extra(),
     )
 
 
@@ -69,21 +69,21 @@ def ref_to_dict(ref: SnapshotRef) -> dict[str, Any]:
 
 def ref_from_dict(value: Any, name: str = "") -> SnapshotRef:
     """The ref of a JSON object. Raises CorruptTableError."""
-    found = JsonObject(value, f"snapshot ref {name!r}" if name else "snapshot ref")
-    snapshot_id, kind = found.get("snapshot-id", as_long), found.get("type", as_text).lower()
+    document = JsonObject(value, f"snapshot ref {name!r}" if name else "snapshot ref")
+    snapshot_id, kind = document.get("snapshot-id", as_long), document.get("type", as_text).lower()
     if kind not in ("branch", "tag"):
-        raise CorruptTableError(f"{found.what}.type is {kind!r}: must be branch or tag")
+        raise CorruptTableError(f"{document.what}.type is {kind!r}: must be branch or tag")
     ref = SnapshotRef(
         snapshot_id=snapshot_id,
         type=kind,
-        min_snapshots_to_keep=found.maybe("min-snapshots-to-keep", as_int),
-        max_snapshot_age_ms=found.maybe("max-snapshot-age-ms", as_long),
-        max_ref_age_ms=found.maybe("max-ref-age-ms", as_long),
-        extra=found.extra(),
+        min_snapshots_to_keep=document.maybe("min-snapshots-to-keep", as_int),
+        max_snapshot_age_ms=document.maybe("max-snapshot-age-ms", as_long),
+        max_ref_age_ms=document.maybe("max-ref-age-ms", as_long),
+        extra=document.extra(),
     )
     for key in ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms"):
         if (number := getattr(ref, key)) is not None and number <= 0:
-            raise CorruptTableError(f"{found.what}.{key.replace('_', '-')} is {number}: must be above 0")
+            raise CorruptTableError(f"{document.what}.{key.replace('_', '-')} is {number}: must be above 0")
     return ref
 
 
@@ -93,8 +93,8 @@ def snapshot_log_entry_to_dict(entry: SnapshotLogEntry) -> dict[str, Any]:
 
 def snapshot_log_entry_from_dict(value: Any) -> SnapshotLogEntry:
     """The log entry of a JSON object. Raises CorruptTableError."""
-    found = JsonObject(value, "an entry of snapshot-log")
-    return SnapshotLogEntry(found.get("timestamp-ms", as_long), found.get("snapshot-id", as_long), found.extra())
+    document = JsonObject(value, "an entry of snapshot-log")
+    return SnapshotLogEntry(document.get("timestamp-ms", as_long), document.get("snapshot-id", as_long), document.extra())
 
 
 def metadata_log_entry_to_dict(entry: MetadataLogEntry) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def metadata_log_entry_to_dict(entry: MetadataLogEntry) -> dict[str, Any]:
 
 def metadata_log_entry_from_dict(value: Any) -> MetadataLogEntry:
     """The log entry of a JSON object. Raises CorruptTableError."""
-    found = JsonObject(value, "an entry of metadata-log")
-    return MetadataLogEntry(found.get("timestamp-ms", as_long), found.get("metadata-file", as_text), found.extra())
+    document = JsonObject(value, "an entry of metadata-log")
+    return MetadataLogEntry(document.get("timestamp-ms", as_long), document.get("metadata-file", as_text), document.extra())
 
 
 def statistics_to_dict(statistics: StatisticsFile) -> dict[str, Any]:
@@ -133,27 +133,27 @@ def _blob_to_dict(blob: BlobMetadata) -> dict[str, Any]:
 
 def statistics_from_dict(value: Any) -> StatisticsFile:
     """The registered statistics file of a JSON object. Raises CorruptTableError."""
-    found = JsonObject(value, "an entry of statistics")
+    document = JsonObject(value, "an entry of statistics")
     return StatisticsFile(
-        snapshot_id=found.get("snapshot-id", as_long),
-        statistics_path=found.get("statistics-path", as_text),
-        file_size_in_bytes=found.get("file-size-in-bytes", as_long),
-        file_footer_size_in_bytes=found.get("file-footer-size-in-bytes", as_long),
-        key_metadata=found.maybe("key-metadata", as_text),
-        blob_metadata=found.items_of("blob-metadata", _blob_from_dict),
-        extra=found.extra(),
+        snapshot_id=document.get("snapshot-id", as_long),
+        statistics_path=document.get("statistics-path", as_text),
+        file_size_in_bytes=document.get("file-size-in-bytes", as_long),
+        file_footer_size_in_bytes=document.get("file-footer-size-in-bytes", as_long),
+        key_metadata=document.maybe("key-metadata", as_text),
+        blob_metadata=document.items_of("blob-metadata", _blob_from_dict),
+        extra=document.extra(),
     )
 
 
 def _blob_from_dict(value: Any) -> BlobMetadata:
-    found = JsonObject(value, "an entry of blob-metadata")
+    document = JsonObject(value, "an entry of blob-metadata")
     return BlobMetadata(
-        type=found.get("type", as_text),
-        snapshot_id=found.get("snapshot-id", as_long),
-        sequence_number=found.get("sequence-number", as_long),
-        fields=found.items_of("fields", lambda v: as_int(v, "blob-metadata.fields")),
-        properties=found.maybe("properties", as_text_map) or {},
-        extra=found.extra(),
+        type=document.get("type", as_text),
+        snapshot_id=document.get("snapshot-id", as_long),
+        sequence_number=document.get("sequence-number", as_long),
+        fields=document.items_of("fields", lambda v: as_int(v, "blob-metadata.fields")),
+        properties=document.maybe("properties", as_text_map) or {},
+        extra=document.extra(),
     )
 
 
@@ -168,10 +168,10 @@ def partition_statistics_to_dict(statistics: PartitionStatisticsFile) -> dict[st
 
 def partition_statistics_from_dict(value: Any) -> PartitionStatisticsFile:
     """The registered partition statistics file of a JSON object. Raises CorruptTableError."""
-    found = JsonObject(value, "an entry of partition-statistics")
+    document = JsonObject(value, "an entry of partition-statistics")
     return PartitionStatisticsFile(
-        snapshot_id=found.get("snapshot-id", as_long),
-        statistics_path=found.get("statistics-path", as_text),
-        file_size_in_bytes=found.get("file-size-in-bytes", as_long),
-        extra=found.extra(),
+        snapshot_id=document.get("snapshot-id", as_long),
+        statistics_path=document.get("statistics-path", as_text),
+        file_size_in_bytes=document.get("file-size-in-bytes", as_long),
+        extra=document.extra(),
     )

@@ -35,23 +35,23 @@ def sort_order_to_dict(order: SortOrder) -> dict[str, Any]:
 
 def sort_order_from_dict(value: Any, what: str = "sort order") -> SortOrder:
     """The order of a JSON object. Raises CorruptTableError."""
-    found = JsonObject(value, what)
-    order_id = found.get("order-id", as_int)
-    fields = tuple(_field_from_dict(f, f"a field of {what} {order_id}") for f in found.get("fields", as_list))
+    document = JsonObject(value, what)
+    order_id = document.get("order-id", as_int)
+    fields = tuple(_field_from_dict(f, f"a field of {what} {order_id}") for f in document.get("fields", as_list))
     if order_id == 0 and fields:
         raise CorruptTableError(f"{what} 0 has fields: order id 0 is the unsorted order")
-    return SortOrder(order_id, fields, found.extra())
+    return SortOrder(order_id, fields, document.extra())
 
 
 def _field_from_dict(value: Any, what: str) -> SortField:
-    found = JsonObject(value, what)
-    transform = found.maybe("transform", as_text)
+    document = JsonObject(value, what)
+    transform = document.maybe("transform", as_text)
     return SortField(
-        sources_from_dict(found),
+        sources_from_dict(document),
         IDENTITY if transform is None else transform_from_text(transform),
-        _choice(SortDirection, found.get("direction", as_text), f"{what}.direction"),
-        _choice(NullOrder, found.get("null-order", as_text), f"{what}.null-order"),
-        found.extra(),
+        _choice(SortDirection, document.get("direction", as_text), f"{what}.direction"),
+        _choice(NullOrder, document.get("null-order", as_text), f"{what}.null-order"),
+        document.extra(),
     )
 
 

@@ -87,13 +87,13 @@ def _object(value: Any, what: str) -> Any:
     return value
 
 
-def _ref(found: JsonObject) -> u.SetSnapshotRef:
-    name = found.get("ref-name", as_text)
-    return u.SetSnapshotRef(name, ref_from_dict({k: v for k, v in found.extra().items() if k != "action"}, name))
+def _ref(document: JsonObject) -> u.SetSnapshotRef:
+    name = document.get("ref-name", as_text)
+    return u.SetSnapshotRef(name, ref_from_dict({k: v for k, v in document.extra().items() if k != "action"}, name))
 
 
-def _removed_snapshots(found: JsonObject) -> u.RemoveSnapshots:
-    return u.RemoveSnapshots(found.get("snapshot-ids", _longs))
+def _removed_snapshots(document: JsonObject) -> u.RemoveSnapshots:
+    return u.RemoveSnapshots(document.get("snapshot-ids", _longs))
 
 
 _READ_UPDATE: Mapping[str, Callable[[JsonObject], u.TableUpdate]] = {
@@ -127,13 +127,13 @@ _READ_UPDATE: Mapping[str, Callable[[JsonObject], u.TableUpdate]] = {
 
 def update_from_dict(value: Any) -> u.TableUpdate:
     """The update of a JSON object. Raises CorruptTableError, UnsupportedError."""
-    found = JsonObject(value, "a table update")
-    action = found.get("action", as_text)
-    found.what = f"table update {action}"
+    document = JsonObject(value, "a table update")
+    action = document.get("action", as_text)
+    document.what = f"table update {action}"
     read = _READ_UPDATE.get(action)
     if read is None:
         raise UnsupportedError(f"not supported: table update {action!r}, because only {', '.join(sorted(_READ_UPDATE))} are known")
-    return read(found)
+    return read(document)
 
 
 _REQUIREMENTS: Mapping[type[r.TableRequirement], tuple[str, _Writer]] = {
@@ -174,12 +174,12 @@ def requirement_to_dict(requirement: r.TableRequirement) -> dict[str, Any]:
 
 def requirement_from_dict(value: Any) -> r.TableRequirement:
     """The requirement of a JSON object. Raises CorruptTableError, UnsupportedError."""
-    found = JsonObject(value, "a table requirement")
-    kind = found.get("type", as_text)
-    found.what = f"table requirement {kind}"
+    document = JsonObject(value, "a table requirement")
+    kind = document.get("type", as_text)
+    document.what = f"table requirement {kind}"
     read = _READ_REQUIREMENT.get(kind)
     if read is None:
         raise UnsupportedError(
             f"not supported: table requirement {kind!r}, because only {', '.join(sorted(_READ_REQUIREMENT))} are known"
         )
-    return read(found)
+    return read(document)

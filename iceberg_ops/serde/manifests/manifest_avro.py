@@ -147,9 +147,9 @@ def _number(metadata: Mapping[str, str], key: str, path: str) -> int | None:
     text = metadata.get(key)
     if text is None:
         return None
-    if (found := whole_number(text)) is None:
+    if (number := whole_number(text)) is None:
         raise CorruptTableError(f"{path}: Avro metadata {key} is {text!r}, must be a whole number")
-    return found
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +169,13 @@ _MOST_PLANS = 256
 def decoding_plan(container: Container, partition_type: StructType, name: str) -> DecodingPlan:
     """The plan for a container's schema, cached for the next manifest with the same schema. Raises CorruptTableError."""
     key = (container.schema_text, partition_type)
-    found = _PLANS.get(key)
-    if found is None:
-        found = _make_plan(container.schema_text, partition_type, name)
+    plan = _PLANS.get(key)
+    if plan is None:
+        plan = _make_plan(container.schema_text, partition_type, name)
         if len(_PLANS) >= _MOST_PLANS:
             _PLANS.clear()
-        _PLANS[key] = found
-    return found
+        _PLANS[key] = plan
+    return plan
 
 
 def _make_plan(schema_text: str, partition_type: StructType, name: str) -> DecodingPlan:
@@ -189,10 +189,13 @@ def _make_plan(schema_text: str, partition_type: StructType, name: str) -> Decod
     if partition is not None and partition.base == "record":
         columns = tuple(Column(f.field_id, f.name, ANY) for f in partition_type.fields)
         names = {sanitized(f.name): f.field_id for f in partition_type.fields}
-        found = reader.rename(partition.node, columns, names)
+        renamed_leaves = reader.rename(partition.node, columns, names)
         for index, f in enumerate(partition_type.fields):
-            if f.field_id in found:
-                fields[index] = (field_key(f.field_id), partition_converter(f.type, found[f.field_id], f"{name}: {f.name}"))
+            if f.field_id in renamed_leaves:
+                fields[index] = (
+                    field_key(f.field_id),
+                    partition_converter(f.type, renamed_leaves[f.field_id], f"{name}: {f.name}"),
+                )
     return DecodingPlan(root, decoder_schema(root, name), tuple(fields))
 
 

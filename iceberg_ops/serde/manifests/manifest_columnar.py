@@ -81,9 +81,9 @@ def _columns_in(container: Container, data: bytes, manifest: ManifestFile, parti
     if not _is_worth_columns(container.record_count) or any(count > len(raw) for count, raw in container.blocks):
         return None
     plan = decoding_plan(container, partition_type, manifest.manifest_path)
-    found = _decode(container, plan)
+    decoded = _decode(container, plan)
     try:
-        return None if found is None else EntryColumns(found, plan, manifest, data)
+        return None if decoded is None else EntryColumns(decoded, plan, manifest, data)
     except (IcebergOpsError, ValueError, TypeError, KeyError, OverflowError):
         return None
 
@@ -113,8 +113,8 @@ class LazyMap(Mapping[int, Any]):
         source = self._source
         if isinstance(source, dict):
             return source
-        self._source = found = {k: v for k, v in source.array(*self._place) if v is not None}
-        return found
+        self._source = decoded = {k: v for k, v in source.array(*self._place) if v is not None}
+        return decoded
 
     def __getitem__(self, key: int) -> Any:
         return self._map()[key]
@@ -205,9 +205,9 @@ class EntryColumns:
         unknown."""
         import numpy
 
-        _, found = self._statistic(name, field_id)
-        values = found.values if found.values is not None else numpy.zeros(self._rows, numpy.int64)
-        return numpy.where(found.known(self._rows), values, -1)
+        _, column = self._statistic(name, field_id)
+        values = column.values if column.values is not None else numpy.zeros(self._rows, numpy.int64)
+        return numpy.where(column.known(self._rows), values, -1)
 
     def entries(self, rows: Iterable[int] | None = None) -> list[ManifestEntry]:
         """The entries of these rows (None: all) as Python objects, in the given order."""
@@ -241,11 +241,11 @@ class EntryColumns:
             written, known = numpy.zeros(self._rows, numpy.int64), numpy.zeros(self._rows, bool)
         else:
             written, known = column.values, column.known(self._rows)
-        found: list[int | None] = list(self._pick(numpy.where(known, written, inherited), rows))
+        numbers: list[int | None] = list(self._pick(numpy.where(known, written, inherited), rows))
         unknown = ~known & (self.status != int(EntryStatus.ADDED)) if inherited else numpy.zeros(1, bool)
         if unknown.any():
-            found = [None if u else n for n, u in zip(found, self._pick(unknown, rows), strict=True)]
-        return found
+            numbers = [None if u else n for n, u in zip(numbers, self._pick(unknown, rows), strict=True)]
+        return numbers
 
     def first_row_ids(self, rows: list[int]) -> list[int | None]:
         """The first row ids of these rows, None if there is none."""
@@ -298,8 +298,8 @@ class EntryColumns:
         self._looked_at[name] = looked_at = self._looked_at.get(name, 0) + 1
         if looked_at <= _FEW:
             return LazyMap(self, _MAPS[name], row)
-        self.packed[name] = found = PackedMaps(self._opened(), self._columns[_MAPS[name]], self._rows)
-        return found.of(row)
+        self.packed[name] = maps = PackedMaps(self._opened(), self._columns[_MAPS[name]], self._rows)
+        return maps.of(row)
 
     def array(self, key: str, row: int) -> list[Any]:
         """The items of one row's array. Raises CorruptTableError."""
@@ -308,10 +308,10 @@ class EntryColumns:
         column = self._columns[key]
         assert column.starts is not None
         try:
-            found: list[Any] = value_at(column.node, self._opened().raw, int(column.starts[row]))[0]
+            values: list[Any] = value_at(column.node, self._opened().raw, int(column.starts[row]))[0]
         except CorruptTableError as e:
             raise CorruptTableError(f"{self.manifest.manifest_path}: {e}") from None
-        return found
+        return values
 
     def encoded_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
         """The bytes of all data files, if this manifest has the layout of that Avro schema; else None."""
@@ -323,8 +323,8 @@ class EntryColumns:
     def cut_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
         """The same, computed again and not cached: for a single use."""
         name = self.manifest.manifest_path
-        wanted = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
-        if layout_of(wanted.node) != layout_of(self._plan.node):
+        target_plan = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
+        if layout_of(target_plan.node) != layout_of(self._plan.node):
             return None
         version = 3 if "f142" in self._columns else 2 if "f3" in self._columns else 1
         numbers = (self._list(key, None) for key in ("f1", "f3", "f4"))
@@ -376,10 +376,10 @@ class EntryColumns:
         if 0 < len(first) <= 8 and (shift == shift[0]).all() and (words == words[0]).all():
             return repeat(file_format(first.decode(), self.manifest.manifest_path))
         known: dict[bytes, FileFormat] = {}
-        found = walk.slices(column)
-        for text in set(found):
+        texts = walk.slices(column)
+        for text in set(texts):
             known[text] = file_format(text.decode(), self.manifest.manifest_path)
-        return [known[text] for text in found]
+        return [known[text] for text in texts]
 
     def _check(self) -> None:
         if not ((self.status >= 0) & (self.status <= 2)).all() or not ((self.content >= 0) & (self.content <= 2)).all():
@@ -394,16 +394,16 @@ class EntryColumns:
         if column.values is None:
             values = self._values.get(key) or [None] * self._rows
             return values if rows is None else [values[r] for r in rows]
-        found: list[Any] = self._pick(column.values, rows)
+        picked: list[Any] = self._pick(column.values, rows)
         if column.node == "boolean":
-            found = list(map(bool, found))
+            picked = list(map(bool, picked))
         if column.present is None:
-            return found
-        return [v if known else None for v, known in zip(found, self._pick(column.present, rows), strict=True)]
+            return picked
+        return [v if known else None for v, known in zip(picked, self._pick(column.present, rows), strict=True)]
 
     def _pick(self, values: Any, rows: list[int] | None) -> list[int]:
-        found: list[int] = (values if rows is None else values[rows]).tolist()
-        return found
+        picked: list[int] = (values if rows is None else values[rows]).tolist()
+        return picked
 
     def _partitions(self, rows: list[int] | None, count: int) -> Iterable[tuple[Any, ...]]:
         if not self._plan.partition:
@@ -414,14 +414,14 @@ class EntryColumns:
     def _row_ids(self) -> list[int | None]:
         """LINEAGE-12: numbering needs all earlier rows, whichever rows are requested."""
         if self._assigned_row_ids is None:
-            found: list[int | None] = []
+            row_ids: list[int | None] = []
             first = self.manifest.first_row_id or 0
             written, deleted_rows = self._list("f142", None), (~self.live).tolist()
             for number, deleted, count in zip(written, deleted_rows, self.record_count.tolist(), strict=True):
                 if number is None and not deleted:
                     number, first = first, first + count
-                found.append(number)
-            self._assigned_row_ids = found
+                row_ids.append(number)
+            self._assigned_row_ids = row_ids
         return self._assigned_row_ids
 
 

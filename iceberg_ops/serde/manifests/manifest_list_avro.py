@@ -47,7 +47,7 @@ class ManifestListReader:
         """The rows in file order. Raises CorruptTableError, UnsupportedError."""
         container, schema = _opened(data, name)
         known = self._known.setdefault(container.schema_text, {})
-        found: list[ManifestFile] = []
+        manifests: list[ManifestFile] = []
         for count, raw in container.blocks:
             at = 0
             for _ in range(count):
@@ -56,13 +56,13 @@ class ManifestListReader:
                 if manifest is None or not raw.startswith(row, at):
                     stream = io.BytesIO(raw)
                     stream.seek(at)
-                    manifest = _manifest(decode_one(stream, schema, len(found), name), name)
+                    manifest = _manifest(decode_one(stream, schema, len(manifests), name), name)
                     row = raw[at : stream.tell()]
                     known[path] = row, manifest
                 at += len(row)
-                found.append(manifest)
+                manifests.append(manifest)
             check_end(at, count, raw, name)
-        return found
+        return manifests
 
 
 _NO_ROW: tuple[bytes, None] = b"", None

@@ -109,23 +109,23 @@ def _is_cut_by_blocks(starts: Sequence[int], container: Container) -> bool:
     return True
 
 
-def _occurrences(raw: bytes, wanted: tuple[bytes, ...], expected: int) -> list[int]:
+def _occurrences(raw: bytes, patterns: tuple[bytes, ...], expected: int) -> list[int]:
     """Where any of ``wanted`` is found, overlapping matches included. If there are exactly as many places as expected, only their
     first bytes are compared: the caller compares them completely."""
     import numpy as np  # noqa: PLC0415 - NumPy is loaded for columns only
 
-    if not wanted or len(raw) < 2:
+    if not patterns or len(raw) < 2:
         return []
-    width = min(_PREFIX, *(len(text) for text in wanted), len(raw))
+    width = min(_PREFIX, *(len(text) for text in patterns), len(raw))
     octets = np.frombuffer(raw, np.uint8)
     last = len(raw) - width + 1
     may_be = np.zeros(last, bool)
-    for first, second in {(text[0], text[1]) for text in wanted}:
+    for first, second in {(text[0], text[1]) for text in patterns}:
         may_be |= (octets[:last] == first) & (octets[1 : last + 1] == second)
     places = np.flatnonzero(may_be)
     prefixes = np.zeros(len(places), np.uint64)
     for at in range(width):
         prefixes |= octets[places + at].astype(np.uint64) << np.uint64(8 * at)
-    places = places[np.isin(prefixes, np.array([int.from_bytes(text[:width], "little") for text in wanted], np.uint64))]
-    found: list[int] = places.tolist()
-    return found if len(found) == expected else [at for at in found if raw.startswith(wanted, at)]
+    places = places[np.isin(prefixes, np.array([int.from_bytes(text[:width], "little") for text in patterns], np.uint64))]
+    positions: list[int] = places.tolist()
+    return positions if len(positions) == expected else [at for at in positions if raw.startswith(patterns, at)]

@@ -125,7 +125,7 @@ def write_puffin(
 
 
 def _blob_to_dict(blob: PuffinBlob) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "type": blob.type,
         "fields": list(blob.fields),
         "snapshot-id": blob.snapshot_id,
@@ -134,10 +134,10 @@ def _blob_to_dict(blob: PuffinBlob) -> dict[str, Any]:
         "length": blob.length,
     }
     if blob.compression_codec:
-        found["compression-codec"] = blob.compression_codec
+        document["compression-codec"] = blob.compression_codec
     if blob.properties:
-        found["properties"] = dict(blob.properties)
-    return found
+        document["properties"] = dict(blob.properties)
+    return document
 
 
 def _footer(payload: bytes, blobs_end: int, size: int, name: str) -> PuffinFooter:
@@ -172,9 +172,9 @@ def _typed(value: Any, kind: type) -> Any:
     return value
 
 
-def _expect_magic(found: bytes, name: str, where: str) -> None:
-    if found != MAGIC:
-        raise CorruptTableError(f"{name}: not a Puffin file: {where} has {found!r} in place of {MAGIC!r}")
+def _expect_magic(magic: bytes, name: str, where: str) -> None:
+    if magic != MAGIC:
+        raise CorruptTableError(f"{name}: not a Puffin file: {where} has {magic!r} in place of {MAGIC!r}")
 
 
 def _compress(codec: str, data: bytes) -> bytes:

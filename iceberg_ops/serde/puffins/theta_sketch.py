@@ -44,11 +44,11 @@ class ThetaSketch:
 
     def _take(self, hashes: Hashes) -> None:
         new = hashes[(hashes < np.uint64(self._theta)) & (hashes > 0)]
-        found = np.unique(np.concatenate([self._hashes, new]))
-        if len(found) > NOMINAL:
-            self._theta = int(found[NOMINAL])
-            found = found[:NOMINAL]
-        self._hashes = found
+        merged = np.unique(np.concatenate([self._hashes, new]))
+        if len(merged) > NOMINAL:
+            self._theta = int(merged[NOMINAL])
+            merged = merged[:NOMINAL]
+        self._hashes = merged
 
     def merge(self, other: ThetaSketch) -> None:
         """Add the values of ``other``: the result is the same as if this sketch had received them all."""
@@ -64,14 +64,14 @@ class ThetaSketch:
     @classmethod
     def from_bytes(cls, data: bytes) -> ThetaSketch:
         """A sketch that ``to_bytes`` wrote."""
-        found = cls()
+        sketch = cls()
         words = data[0]
         if words > 1:
             (count,) = struct.unpack_from("<I", data, 8)
             if words > 2:
-                (found._theta,) = struct.unpack_from("<Q", data, 16)
-            found._hashes = np.frombuffer(data, "<u8", count, 8 * words).astype(np.uint64)
-        return found
+                (sketch._theta,) = struct.unpack_from("<Q", data, 16)
+            sketch._hashes = np.frombuffer(data, "<u8", count, 8 * words).astype(np.uint64)
+        return sketch
 
     def to_bytes(self) -> bytes:
         """The compact ordered form."""

@@ -26,15 +26,15 @@ def names_by_file(
         return {"": [f.name for f in schema.fields if not f.type.is_nested]}
     if not options.header:
         return dict.fromkeys(heads, _by_position(next(iter(heads.values())), folders, source, schema))
-    found = {file: _header_names(fields, file) for file, fields in heads.items()}
+    names_of_files = {file: _header_names(fields, file) for file, fields in heads.items()}
     known = {f.name.lower() for f in schema.fields}
-    for file, names in found.items():
+    for file, names in names_of_files.items():
         if not options.header_is_given and known.isdisjoint(name.lower() for name in names):
             raise DataError(
                 f"source {file}: its first line names no column of the table: {', '.join(names)}; the table's are "
                 f"{', '.join(f.name for f in schema.fields)} {_NO_HEADER}"
             )
-    return found
+    return names_of_files
 
 
 def united_names(names: Iterable[Sequence[str]], folders: Collection[str] = ()) -> list[str]:
@@ -46,10 +46,10 @@ def united_names(names: Iterable[Sequence[str]], folders: Collection[str] = ()) 
     return [name for lower, name in united.items() if lower not in left_out]
 
 
-def united_guesses(found: Iterable[tuple[Sequence[str], Sequence[IcebergType | None]]]) -> dict[str, IcebergType]:
+def united_guesses(guesses_of_files: Iterable[tuple[Sequence[str], Sequence[IcebergType | None]]]) -> dict[str, IcebergType]:
     """The types for reading columns, by name in lower case, from the names and guesses of each part."""
     guesses: dict[str, IcebergType | None] = {}
-    for names, types in found:
+    for names, types in guesses_of_files:
         for name, guess in zip(names, types, strict=True):
             guesses[name.lower()] = wider_guess(guesses.get(name.lower()), guess)
     return {name: column_type(guess) for name, guess in guesses.items()}

@@ -100,10 +100,10 @@ class CsvCutter:
         if self._is_blank(line) or (form.comment and line.startswith(form.comment)):
             return None
         if (form.quote and form.quote in line) or form.trim_left or form.trim_right or "\r" in line or "\n" in line:
-            found = list(self.records(line))
-            if len(found) != 1:
+            records = list(self.records(line))
+            if len(records) != 1:
                 raise QuotesDoNotPairError(line)
-            return found[0].fields
+            return records[0].fields
         null = form.null
         return [None if not part or part == null else part for part in line.split(form.separator)]
 
@@ -115,11 +115,11 @@ class CsvCutter:
         form = self._form
         if quoted is not None and match.lastindex == 1:
             if form.escape in ("", form.quote):
-                found = quoted.replace(form.quote * 2, form.quote) if form.quote in quoted else quoted
+                value = quoted.replace(form.quote * 2, form.quote) if form.quote in quoted else quoted
             else:
                 assert self._escaped is not None
-                found = self._escaped.sub(r"\1", quoted)
-            return None if found == form.null else found
+                value = self._escaped.sub(r"\1", quoted)
+            return None if value == form.null else value
         if form.trim_left:
             plain = plain.lstrip(self._blanks)
         if form.trim_right:
@@ -128,5 +128,5 @@ class CsvCutter:
 
 
 def _end_of_line(text: str, at: int) -> int:
-    found = _LINE_END.search(text, at)
-    return len(text) if found is None else found.start()
+    match = _LINE_END.search(text, at)
+    return len(text) if match is None else match.start()

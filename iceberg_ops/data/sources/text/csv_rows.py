@@ -72,14 +72,14 @@ def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, sk
     None if all are NULL. No guess rounds integers, or drops the time from a midnight. ``wider_guess`` combines the guesses of
     parts, and ``column_type`` gives the type for reading the column."""
     parsers = [(type_, text_parser(type_, options.forms)) for type_ in _GUESSED]
-    found: list[IcebergType | None] = [None] * width
+    types: list[IcebergType | None] = [None] * width
     for _, _, fields in _records(texts, options, skip):
         if isinstance(fields, BadRecord) or len(fields) != width:
             continue
         for i, text in enumerate(fields):
             if text is not None:
-                found[i] = wider_guess(found[i], _guess(text, parsers, options.forms))
-    return found
+                types[i] = wider_guess(types[i], _guess(text, parsers, options.forms))
+    return types
 
 
 def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | None:

@@ -25,11 +25,11 @@ def date_parser(pattern: str, option: str) -> Callable[[str], int]:
     match = _compiled(pattern, option, ("year", "month", "day"))
 
     def parse(text: str) -> int:
-        found = _matched(match, text)
-        clock = (found.get(part) or "0" for part in ("hour", "minute", "second", "fraction"))
-        if found.get("zone") is not None or any(part.strip("0") for part in clock):
+        parts = _matched(match, text)
+        clock = (parts.get(part) or "0" for part in ("hour", "minute", "second", "fraction"))
+        if parts.get("zone") is not None or any(part.strip("0") for part in clock):
             raise ValueError(f"{text!r} is more than a date")
-        return date_from_text(f"{found['year']}-{found['month']}-{found['day']}")
+        return date_from_text(f"{parts['year']}-{parts['month']}-{parts['day']}")
 
     return parse
 
@@ -39,21 +39,21 @@ def timestamp_parser(pattern: str, option: str) -> Callable[[str], tuple[int, bo
     match = _compiled(pattern, option, ("year", "month", "day"))
 
     def parse(text: str) -> tuple[int, bool]:
-        found = _matched(match, text)
-        if (found.get("fraction") or "")[9:].strip("0"):
+        parts = _matched(match, text)
+        if (parts.get("fraction") or "")[9:].strip("0"):
             raise ValueError(f"{text!r} has more than nanoseconds")
-        clock = ":".join(found.get(part) or "0" for part in ("hour", "minute", "second"))
-        day = f"{found['year']}-{found['month']}-{found['day']}"
-        return timestamp_from_text(f"{day} {clock}.{found.get('fraction') or '0'}{found.get('zone') or ''}")
+        clock = ":".join(parts.get(part) or "0" for part in ("hour", "minute", "second"))
+        day = f"{parts['year']}-{parts['month']}-{parts['day']}"
+        return timestamp_from_text(f"{day} {clock}.{parts.get('fraction') or '0'}{parts.get('zone') or ''}")
 
     return parse
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> dict[str, str | None]:
-    found = pattern.fullmatch(text)
-    if found is None:
+    match = pattern.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} does not follow the pattern")
-    return found.groupdict()
+    return match.groupdict()
 
 
 def _compiled(pattern: str, option: str, needed: tuple[str, ...]) -> re.Pattern[str]:
@@ -75,12 +75,12 @@ def _compiled(pattern: str, option: str, needed: tuple[str, ...]) -> re.Pattern[
         else:
             parts.append(re.escape(text))
     try:
-        found = re.compile("".join(parts), re.ASCII)
+        compiled = re.compile("".join(parts), re.ASCII)
     except re.error:
         raise _refused(pattern, option, "a letter that is there twice, or an open bracket") from None
-    if missing := [name for name in needed if name not in found.groupindex]:
+    if missing := [name for name in needed if name not in compiled.groupindex]:
         raise _refused(pattern, option, f"no {missing[0]}")
-    return found
+    return compiled
 
 
 def _letters(text: str, pattern: str, option: str) -> str:

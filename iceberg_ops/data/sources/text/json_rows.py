@@ -80,14 +80,14 @@ def _column(type_: IcebergType, values: Sequence[Any], forms: TextForms) -> tupl
     kinds = set(map(type, values)) - {type(None)}
     if kinds and kinds <= _AS_TEXTS.get(_kind(type_), frozenset()):
         return parse_texts(values, type_, forms)
-    convert, found, wrong = _converter(type_, forms), list[Any](), dict[int, str]()
+    convert, values_read, wrong = _converter(type_, forms), list[Any](), dict[int, str]()
     for row, value in enumerate(values):
         try:
-            found.append(convert(value))
+            values_read.append(convert(value))
         except NotAValueError as e:
-            found.append(None)
+            values_read.append(None)
             wrong[row] = str(e)
-    return array_of(type_, found), wrong
+    return array_of(type_, values_read), wrong
 
 
 def _kind(type_: IcebergType) -> str:
@@ -97,14 +97,14 @@ def _kind(type_: IcebergType) -> str:
 def occurring(texts: Iterable[bytes], table: StructType, options: JsonOptions, bad: Callable[[BadRecord], None]) -> Occurring:
     """The fields of all readable records; ``bad`` is called with each of the others. ``table``: the known columns,
     as ``source_fields`` takes them."""
-    found, maps = Occurring(), maps_in(table)
+    occurrences, maps = Occurring(), maps_in(table)
     for _, _, records in _read(texts, options):
         if isinstance(records, BadRecord):
             bad(records)
         else:
             for record in records:
-                found.add(record, maps)
-    return found
+                occurrences.add(record, maps)
+    return occurrences
 
 
 def _read(texts: Iterable[bytes], options: JsonOptions) -> Iterator[tuple[int, str, list[dict[str, Any]] | BadRecord]]:
@@ -200,10 +200,10 @@ def _map(type_: MapType, forms: TextForms) -> _Converter:
         pairs = []
         for name, inner in value.items():
             try:
-                found = key(name)
+                converted_key = key(name)
             except ValueError:
                 raise NotAValueError(f"key {shown(name)} is not a valid {type_.key.type}") from None
-            pairs.append((found, item(inner)))
+            pairs.append((converted_key, item(inner)))
         if len({repr(k) for k, _ in pairs}) != len(pairs):
             raise NotAValueError("two names are one key")
         return pairs
@@ -271,12 +271,12 @@ def _boolean(value: Any) -> bool:
 
 def _binary(value: Any, type_: IcebergType) -> bytes:
     try:
-        found = base64.b64decode(_of_string(value), validate=True)
+        data = base64.b64decode(_of_string(value), validate=True)
     except binascii.Error:
         raise NotAValueError from None
-    if isinstance(type_, FixedType) and len(found) != type_.length:
+    if isinstance(type_, FixedType) and len(data) != type_.length:
         raise NotAValueError
-    return found
+    return data
 
 
 def _as_text(value: Any) -> str:

@@ -133,12 +133,12 @@ def records_of(value: Any) -> list[dict[str, Any]] | None:
     return value if isinstance(value, list) and all(isinstance(item, dict) for item in value) else None
 
 
-def source_fields(found: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
+def source_fields(occurring: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
     """The columns of a source: the fields in its records in their first spelling, with the table's type if the table has
     the field. A field that the table does not have and that is always empty is left out, and so is a missing field of a struct with
     a write default. Field ids are the table's, and new ones for the others."""
     ids = itertools.count(-1, -1)
-    return _fields(found.fields or {}, table, ids, as_text=as_text)
+    return _fields(occurring.fields or {}, table, ids, as_text=as_text)
 
 
 def has_nested_keys(type_: IcebergType) -> bool:
@@ -161,14 +161,14 @@ def _nested_key(type_: IcebergType) -> IcebergType | None:
     return next((key for f in child_fields(type_) if (key := _nested_key(f.type)) is not None), None)
 
 
-def _fields(given: dict[str, Occurring], wanted: StructType, ids: Iterator[int], *, as_text: bool) -> tuple[NestedField, ...]:
-    known = {f.name.lower(): f for f in wanted.fields}
-    found: dict[str, tuple[str, Occurring]] = {}
+def _fields(given: dict[str, Occurring], target: StructType, ids: Iterator[int], *, as_text: bool) -> tuple[NestedField, ...]:
+    known = {f.name.lower(): f for f in target.fields}
+    by_lower_name: dict[str, tuple[str, Occurring]] = {}
     for name, inner in given.items():
-        _, united = found.setdefault(name.lower(), (name, Occurring()))
+        _, united = by_lower_name.setdefault(name.lower(), (name, Occurring()))
         united.merge(inner)
     fields = []
-    for lower, (name, inner) in found.items():
+    for lower, (name, inner) in by_lower_name.items():
         have = known.get(lower)
         type_ = _type(inner, None if have is None else have.type, ids, as_text=as_text)
         if type_ is not None:
@@ -176,38 +176,38 @@ def _fields(given: dict[str, Occurring], wanted: StructType, ids: Iterator[int],
     return tuple(fields)
 
 
-def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+def _type(occurring: Occurring, target: IcebergType | None, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
     """None: its values are always empty, and the table has no such field."""
-    if isinstance(wanted, StructType):
-        fields = _fields(found.fields or {}, wanted, ids, as_text=as_text)
+    if isinstance(target, StructType):
+        fields = _fields(occurring.fields or {}, target, ids, as_text=as_text)
         there = {f.name.lower() for f in fields}
-        return StructType((*fields, *(f for f in wanted.fields if f.name.lower() not in there and f.write_default is MISSING)))
-    if isinstance(wanted, ListType):
-        inner = _type(found.element or Occurring(), wanted.element.type, ids, as_text=as_text)
-        return ListType(NestedField(wanted.element.field_id, "element", inner or wanted.element.type))
-    if isinstance(wanted, MapType):
+        return StructType((*fields, *(f for f in target.fields if f.name.lower() not in there and f.write_default is MISSING)))
+    if isinstance(target, ListType):
+        inner = _type(occurring.element or Occurring(), target.element.type, ids, as_text=as_text)
+        return ListType(NestedField(target.element.field_id, "element", inner or target.element.type))
+    if isinstance(target, MapType):
         values = Occurring()
-        for value in (found.fields or {}).values():
+        for value in (occurring.fields or {}).values():
             values.merge(value)
-        inner = _type(values, wanted.value.type, ids, as_text=as_text)
-        return MapType(wanted.key, NestedField(wanted.value.field_id, "value", inner or wanted.value.type))
-    if wanted is not None:
-        return wanted
-    return STRING if found.levels() > _MOST_LEVELS else _unknown_type(found, ids, as_text=as_text)
+        inner = _type(values, target.value.type, ids, as_text=as_text)
+        return MapType(target.key, NestedField(target.value.field_id, "value", inner or target.value.type))
+    if target is not None:
+        return target
+    return STRING if occurring.levels() > _MOST_LEVELS else _unknown_type(occurring, ids, as_text=as_text)
 
 
-def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+def _unknown_type(occurring: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
     """One type for values without a type in the table; text if they have no common type."""
-    shapes = (bool(found.kinds), found.fields is not None, found.element is not None)
+    shapes = (bool(occurring.kinds), occurring.fields is not None, occurring.element is not None)
     if sum(shapes) > 1:
         return STRING
-    if found.fields is not None:
-        fields = _fields(found.fields, StructType(()), ids, as_text=as_text)
+    if occurring.fields is not None:
+        fields = _fields(occurring.fields, StructType(()), ids, as_text=as_text)
         return StructType(fields) if fields else None
-    if found.element is not None:
-        inner = _unknown_type(found.element, ids, as_text=as_text)
+    if occurring.element is not None:
+        inner = _unknown_type(occurring.element, ids, as_text=as_text)
         return None if inner is None else ListType(NestedField(next(ids), "element", inner))
-    return None if not found.kinds else STRING if as_text else _scalar(found.kinds)
+    return None if not occurring.kinds else STRING if as_text else _scalar(occurring.kinds)
 
 
 def _scalar(kinds: Iterable[str]) -> IcebergType:
@@ -229,7 +229,7 @@ def _kind(value: Any) -> str:
         return "double"
     if len(digits) > _MOST_DIGITS:
         return "string"
-    whole = int(value)
-    if abs(whole) <= EXACT_MAX:
+    number = int(value)
+    if abs(number) <= EXACT_MAX:
         return "long"
-    return "large" if -LONG_MAX - 1 <= whole <= LONG_MAX else "decimal"
+    return "large" if -LONG_MAX - 1 <= number <= LONG_MAX else "decimal"

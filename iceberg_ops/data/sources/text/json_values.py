@@ -41,23 +41,23 @@ def read_json(text: str) -> Any:
     """The value of a JSON text. Raises NotAValueError, whose message is the reason, for text that is not JSON, or has a repeated
     name in one object, or half of a surrogate pair, or values more than 200 levels deep."""
     try:
-        found = _loaded(text)
+        value = _loaded(text)
     except _NameTwice as e:
         raise NotAValueError(f"name {shown(str(e))} occurs twice in one object") from None
     except (ValueError, RecursionError) as e:
         try:
-            found = _loaded(_in_double_quotes(text)) if "'" in text or "INF" in text or "+Inf" in text else None
+            value = _loaded(_in_double_quotes(text)) if "'" in text or "INF" in text or "+Inf" in text else None
         except _NameTwice as twice:
             raise NotAValueError(f"name {shown(str(twice))} occurs twice in one object") from None
         except (ValueError, RecursionError):
-            found = None
-        if found is None:
+            value = None
+        if value is None:
             raise NotAValueError(f"is not JSON: {_why(e)}") from None
-    if text.count("{") + text.count("[") > _MOST_LEVELS and _is_deep(found):
+    if text.count("{") + text.count("[") > _MOST_LEVELS and _is_deep(value):
         raise NotAValueError(f"is not JSON: {_TOO_DEEP}")
-    if "\\u" in text and not is_unicode(json.dumps(found, ensure_ascii=False)):
+    if "\\u" in text and not is_unicode(json.dumps(value, ensure_ascii=False)):
         raise NotAValueError("has half of a surrogate pair, which is not Unicode")
-    return found
+    return value
 
 
 def _why(e: BaseException) -> str:
@@ -81,11 +81,11 @@ class _NameTwice(Exception):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
         raise _NameTwice(next(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
-    return found
+    return members
 
 
 def _loaded(text: str) -> Any:

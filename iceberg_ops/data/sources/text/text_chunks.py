@@ -60,10 +60,10 @@ def of_chunks(options: O) -> O:
 def first_fields(chunk: Chunk, options: CsvOptions) -> tuple[int, Fields] | None:
     """The index of the text with the first readable record, and the record's fields. Raises DataError for a header that
     cannot be read."""
-    own = of_chunks(options)
+    chunk_options = of_chunks(options)
     for i, raw in enumerate(chunk.texts):
         with unpaired_named(chunk.file, options):
-            record = csv_rows.first_record(raw, own)
+            record = csv_rows.first_record(raw, chunk_options)
         if isinstance(record, BadRecord):
             if not options.header:
                 continue

@@ -128,8 +128,8 @@ def text_options(source_format: str, options: Mapping[str, str]) -> CsvOptions |
     return csv_options(options) if source_format == "csv" else json_options(options)
 
 
-def _known(options: Mapping[str, str], own: frozenset[str], form: str) -> dict[str, str]:
-    allowed = own | _BOTH | _OF_LISTING | _WITHOUT_EFFECT | _ONLY_VALUE.keys()
+def _known(options: Mapping[str, str], form_options: frozenset[str], form: str) -> dict[str, str]:
+    allowed = form_options | _BOTH | _OF_LISTING | _WITHOUT_EFFECT | _ONLY_VALUE.keys()
     for name, value in options.items():
         if (known := _ONLY_VALUE.get(name.lower())) is not None and not known.fullmatch(value.strip()):
             raise OptionError(
@@ -138,8 +138,8 @@ def _known(options: Mapping[str, str], own: frozenset[str], form: str) -> dict[s
             )
         if name.lower() not in allowed:
             raise OptionError(
-                f"source option {name!r}{did_you_mean(name, own | _BOTH)} is not supported for format {form}: known are "
-                f"{', '.join(sorted(own | _BOTH))}"
+                f"source option {name!r}{did_you_mean(name, form_options | _BOTH)} is not supported for format {form}: known are "
+                f"{', '.join(sorted(form_options | _BOTH))}"
             )
     return {name.lower(): value for name, value in options.items()}
 
@@ -190,18 +190,18 @@ def _separator(given: Mapping[str, str]) -> str:
     text = given.get("sep", given.get("delimiter", ","))
     if not text:
         raise OptionError("source option sep is empty: it must be what stands between two fields")
-    found, at = "", 0
+    separator, at = "", 0
     while at < len(text):
         if text[at] == "\\":
             pair = text[at : at + 2]
             if pair not in _ESCAPES:
                 raise OptionError(f"source option sep = {text!r}: a backslash must begin one of {', '.join(_ESCAPES)}")
-            found, at = found + _ESCAPES[pair], at + 2
+            separator, at = separator + _ESCAPES[pair], at + 2
         else:
-            found, at = found + text[at], at + 1
-    if "\r" in found or "\n" in found:
+            separator, at = separator + text[at], at + 1
+    if "\r" in separator or "\n" in separator:
         raise OptionError(f"source option sep = {text!r}: a line break ends a record")
-    return found
+    return separator
 
 
 def listing_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -251,16 +251,16 @@ _PLAIN_FORMS = {
 def _at_once(texts: Sequence[str | None], type_: IcebergType, forms: TextForms) -> pa.Array | None:
     """None if a text may not be a value, or has another form."""
     try:
-        found = pa.array(texts, pa.string())
+        array = pa.array(texts, pa.string())
     except (pa.ArrowInvalid, UnicodeError):
         return None  # half of a surrogate pair
     if type_ in (STRING, BINARY):
-        return found.cast(arrow_type(type_))
+        return array.cast(arrow_type(type_))
     form = _decimal_form(type_) if isinstance(type_, DecimalType) else _PLAIN_FORMS.get(str(type_))
-    if form is None or _has_own_forms(type_, forms) or not pc.all(pc.match_substring_regex(found, form)).as_py():
+    if form is None or _has_own_forms(type_, forms) or not pc.all(pc.match_substring_regex(array, form)).as_py():
         return None
     try:
-        return found.cast(arrow_type(type_))
+        return array.cast(arrow_type(type_))
     except pa.ArrowInvalid:
         return None
 
