@@ -216,7 +216,7 @@ class FormerColumnsError(UnsupportedError, CorruptTableError):
     written. Nothing is damaged. It is a CorruptTableError too, so that code which skips damaged files skips this one."""
 
     @classmethod
-    def instead_of(cls, error: CorruptTableError) -> FormerColumnsError:
+    def from_error(cls, error: CorruptTableError) -> FormerColumnsError:
         return cls(
             f"{error}: it was written for former columns, and another engine has replaced the table since "
             f"(CREATE OR REPLACE TABLE); a scan of a snapshot from before that reads it"

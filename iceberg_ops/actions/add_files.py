@@ -21,13 +21,13 @@ from functools import partial
 from pathlib import PurePath
 
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, commit_result
 from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operations.transaction import Transaction
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.commit.validation.mapped_names import AddMappedNames
 from iceberg_ops.config.plurals import counted
@@ -45,11 +45,11 @@ from iceberg_ops.errors import (
     ValidationError,
 )
 from iceberg_ops.io.file_io import FileInfo
-from iceberg_ops.io.local import file_of, folder_links, may_have_other_names
+from iceberg_ops.io.local import file_identity, folder_links, may_have_other_names
 from iceberg_ops.io.locations import identity_under, is_absolute_under
 from iceberg_ops.io.machine_limits import MOST_THREADS
-from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
-from iceberg_ops.serde.json.name_mapping_json import name_mapping_of
+from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_tuple
+from iceberg_ops.serde.json.name_mapping_json import table_name_mapping
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.name_mapping import create_name_mapping, with_names
 from iceberg_ops.spec.partition_keys import partition_key
@@ -75,8 +75,8 @@ def add_files(run: Run) -> Result:
     if run.job.dry_run:
         forbid_import_from_another_table(run.catalog, run.table, options.source_path)
         imported, _ = _plan(run, options)
-        return Planned(found=_found(imported)) if imported else NothingToDo(found=_found(imported))
-    head = base_of(run.table.metadata, run.job.branch)
+        return Planned(findings=_findings(imported)) if imported else NothingToDo(findings=_findings(imported))
+    head = base_snapshot(run.table.metadata, run.job.branch)
     # A staged table: if another table of its name is created and dropped before it, every file in its folder is deleted too.
     new_folders = () if run.table.metadata_location else (run.table.location,)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *new_folders)):
@@ -85,9 +85,9 @@ def add_files(run: Run) -> Result:
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         forbid_running_purge(run.table.io, options.source_path)
         imported, listed = _plan(run, options)
-        findings = _found(imported)
+        findings = _findings(imported)
         if not imported:
-            return NothingToDo(found=findings)
+            return NothingToDo(findings=findings)
         run.outcome.keep(findings)
         with run.step("commit"):
             operation = _operation(run, imported, head, options)
@@ -95,7 +95,7 @@ def add_files(run: Run) -> Result:
             committed = commit(run.catalog, run.table, operation, before_swap=before_swap, on_commit=run.outcome.record)
         if not committed.already_committed:
             _look_afterwards(run, options, listed)
-        return result_of(committed, findings)
+        return commit_result(committed, findings)
 
 
 def _forbid_others(run: Run, options: AddFilesOptions) -> None:
@@ -172,7 +172,7 @@ def _plan(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Liste
     return imported, listed
 
 
-def _found(imported: Sequence[ImportedFile]) -> Findings:
+def _findings(imported: Sequence[ImportedFile]) -> Findings:
     files = [entry.file for entry in imported]
     return Findings(
         metrics={
@@ -204,12 +204,12 @@ def _planned(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Li
     target = ImportTarget(
         schema,
         spec,
-        name_mapping_of(metadata) or create_name_mapping(schema),
+        table_name_mapping(metadata) or create_name_mapping(schema),
         MetricsConfig.of(metadata.properties, schema, metadata.sort_order),
         metadata.format_version,
         frozenset(f.source_id for f in spec.fields if not f.transform.is_void),
     )
-    placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in listed_files]
+    placed = [(info, partition_tuple(info.location, folders, schema, spec)) for info, folders in listed_files]
     meter = run.meter("reading footers", len(placed), sum(info.size for info, _ in listed_files), unit="files")
     files: list[ImportedFile] = []
     with ThreadPoolExecutor(min(options.parallelism, MOST_THREADS)) as pool:
@@ -249,9 +249,9 @@ def _check_new(table: Table, locations: list[str]) -> None:
 
 def _check_one_name_each(table: Table, known: Iterable[str], locations: Sequence[str]) -> None:
     """Prevents the same for a file that has two names, by a symbolic or a hard link."""
-    names = {file: path for path in known if (file := file_of(table.io, path)) is not None}
+    names = {file: path for path in known if (file := file_identity(table.io, path)) is not None}
     for path in locations:
-        if (file := file_of(table.io, path)) is not None and (first := names.setdefault(file, path)) != path:
+        if (file := file_identity(table.io, path)) is not None and (first := names.setdefault(file, path)) != path:
             raise DataError(
                 f"add_files: {path} and {first} are names of one file (a link), and its rows would be in table {table.name} twice: "
                 f"remove one of them (check-duplicate-files = false permits both)"
@@ -280,7 +280,7 @@ def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, op
     before: list[Operation] = []
     if stated := imported_folder_property(run.table, options.source_path):
         before.append(UpdateProperties(updates=stated))
-    named, known = AddMappedNames(names=_names(imported)), name_mapping_of(run.table.metadata)
+    named, known = AddMappedNames(names=_names(imported)), table_name_mapping(run.table.metadata)
     if known is None or known != with_names(known, named.names):  # a name is never removed from a mapping
         before.append(named)
     if not before:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, commit_result
 from iceberg_ops.actions.run.staged_files import commit_staged
 from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.report import SkippedFile
@@ -29,7 +29,7 @@ from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
@@ -39,7 +39,7 @@ from iceberg_ops.spec.types import INT, LONG, UNKNOWN, NestedField
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.stored_files import is_stored, named_failures
-from iceberg_ops.table.table import Table, spec_of
+from iceberg_ops.table.table import Table, require_spec
 
 log = logging.getLogger(__name__)
 
@@ -93,29 +93,29 @@ def compute_partition_stats(run: Run) -> Result:
     place for their values, which are all NULL. Raises OptionError, NoSuchSnapshotError, UnsupportedError."""
     options = compute_partition_stats_options(run.job.options)
     metadata = run.table.metadata
-    fields = union_of(metadata).type.fields
+    fields = checked_partition_union(metadata).type.fields
     if not metadata.snapshots or not fields:
-        return NothingToDo(found=Findings())
+        return NothingToDo(findings=Findings())
     ref = run.job.branch if options.snapshot_id is None else None
     snapshot, _ = choose_snapshot(metadata, snapshot_id=options.snapshot_id, ref=ref)
     if snapshot is None:
-        return NothingToDo(found=Findings())
+        return NothingToDo(findings=Findings())
     if all(f.type == UNKNOWN for f in fields):
         partition_counts(run.table, manifests_of(run.table, snapshot))  # raises if there are values of an unknown type
-        return NothingToDo(found=Findings())
+        return NothingToDo(findings=Findings())
     if (known := _counted_before(run, snapshot)) is not None:
-        return NothingToDo(found=known)
+        return NothingToDo(findings=known)
     if run.job.dry_run:
-        return Planned(found=_found(_plan(run, snapshot)))
+        return Planned(findings=_findings(_plan(run, snapshot)))
     with run.lease(snapshot.snapshot_id):
         counts = _plan(run, snapshot)
-        findings = _found(counts)
+        findings = _findings(counts)
         run.outcome.keep(findings)
         file = _written(run, snapshot, counts)
         with run.step("commit"):
             statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
             done = commit_staged(run, statistics, [file.statistics_path])
-    return result_of(done, findings if done.already_committed else replace(findings, files=(file.statistics_path,)))
+    return commit_result(done, findings if done.already_committed else replace(findings, files=(file.statistics_path,)))
 
 
 def _counted_before(run: Run, snapshot: Snapshot) -> Findings | None:
@@ -138,7 +138,7 @@ def _counted_before(run: Run, snapshot: Snapshot) -> Findings | None:
     return None
 
 
-def _found(counts: Sequence[PartitionCounts]) -> Findings:
+def _findings(counts: Sequence[PartitionCounts]) -> Findings:
     return Findings(metrics={"partitions-count": len(counts)})
 
 
@@ -155,7 +155,7 @@ def _counts(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
     return partition_counts(run.table, manifests, on_manifest=lambda m: meter.advance(1, m.manifest_length))
 
 
-def union_of(metadata: TableMetadata) -> PartitionUnion:
+def checked_partition_union(metadata: TableMetadata) -> PartitionUnion:
     """All partition fields the table ever had, by field id.
 
     Raises UnsupportedError if two of them share an id: other engines would read the values of one as those of the other.
@@ -175,15 +175,15 @@ def partition_counts(
 ) -> list[PartitionCounts]:
     """One entry per partition with live files, in the file's order: by partition, nulls first. Partitions of two specs are separate
     entries even if their values are equal (PART-15). ``told`` receives each manifest that has been read."""
-    union = union_of(table.metadata)
+    union = checked_partition_union(table.metadata)
     counts_by_partition: dict[tuple[Any, ...], PartitionCounts] = {}
     has_global_deletes = False
     vectors = _VectorFiles(identity_under(table.io))
     for m in sorted(manifests, key=lambda m: m.content is ManifestContent.DATA):
-        spec = spec_of(table.metadata, m.partition_spec_id)
+        spec = require_spec(table.metadata, m.partition_spec_id)
         for entry in entries_of(table, m, live_only=True):
             partition = entry.data_file.partition
-            key = (spec.spec_id, *(identity_of(v) for v in partition))
+            key = (spec.spec_id, *(value_identity(v) for v in partition))
             counts = counts_by_partition.setdefault(key, PartitionCounts(union.values(spec.spec_id, partition), spec.spec_id))
             counts.add(entry)
             vectors.add(key, entry)
@@ -201,22 +201,22 @@ class _VectorFiles:
     """The number of live files in its partition that each deletion vector applies to. Add vectors before data files."""
 
     identity: Identity
-    _found: dict[tuple[tuple[Any, ...], str], tuple[int, int]] = field(default_factory=dict)
+    _files: dict[tuple[tuple[Any, ...], str], tuple[int, int]] = field(default_factory=dict)
 
     def add(self, partition: tuple[Any, ...], entry: ManifestEntry) -> None:
         f = entry.data_file
         number = entry.sequence_number or 0
         if f.is_deletion_vector:
-            self._found[partition, self.identity(f.referenced_data_file or "")] = (number, 0)
-        elif self._found and f.content is FileContent.DATA:
+            self._files[partition, self.identity(f.referenced_data_file or "")] = (number, 0)
+        elif self._files and f.content is FileContent.DATA:
             key = (partition, self.identity(f.file_path))
-            vector = self._found.get(key)
+            vector = self._files.get(key)
             if vector is not None and number <= vector[0]:
-                self._found[key] = (vector[0], vector[1] + 1)
+                self._files[key] = (vector[0], vector[1] + 1)
 
     def odd(self) -> set[tuple[Any, ...]]:
         """Partitions with a vector that does not apply to exactly one file."""
-        return {partition for (partition, _), (_, files) in self._found.items() if files != 1}
+        return {partition for (partition, _), (_, files) in self._files.items() if files != 1}
 
 
 def _place(counts: PartitionCounts) -> tuple[Any, ...]:
@@ -234,7 +234,7 @@ def statistics_schema(metadata: TableMetadata) -> Schema:
     """The columns of the file (STAT-04); deletes are required from v3 on, where ``dv_count`` is, too."""
     v3 = metadata.format_version >= 3
     fields = [
-        NestedField(1, "partition", union_of(metadata).type, True),
+        NestedField(1, "partition", checked_partition_union(metadata).type, True),
         NestedField(2, "spec_id", INT, True),
         NestedField(3, "data_record_count", LONG, True),
         NestedField(4, "data_file_count", INT, True),

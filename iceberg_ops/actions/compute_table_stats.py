@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from iceberg_ops.actions.groups.group_works import even_parts
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, commit_result
 from iceberg_ops.actions.run.staged_files import commit_staged
 from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.actions.workers.runner import SpreadingRunner
@@ -22,7 +22,7 @@ from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.config.table_options import compute_table_stats_options
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.distinct_values import merge_share, share_text, sketch_share, sketched_columns
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
@@ -47,16 +47,16 @@ def compute_table_stats(run: Run) -> Result:
         scan = Scan(ref=run.job.branch) if options.snapshot_id is None else Scan(snapshot_id=options.snapshot_id)
         planned = plan(run.table, scan) if run.table.metadata.snapshots else None
         if planned is None or planned.snapshot is None:
-            return NothingToDo(found=Findings())
+            return NothingToDo(findings=Findings())
         columns = sketched_columns(planned.schema, options.columns)
         detail.append(f"{counted(len(columns), 'column')} of {counted(len(planned.tasks), 'file')}")
     findings = Findings(metrics={"columns-count": len(columns), "planned-data-files-count": len(planned.tasks)})
     if not columns:
-        return NothingToDo(found=findings)
+        return NothingToDo(findings=findings)
     if (known := _counted_before(run, planned.snapshot, columns, findings)) is not None:
-        return NothingToDo(found=known)
+        return NothingToDo(findings=known)
     if run.job.dry_run:
-        return Planned(found=findings)
+        return Planned(findings=findings)
     run.outcome.keep(findings)
     with run.lease(planned.snapshot.snapshot_id):
         sketches, rows = _sketches(run, planned, columns)
@@ -76,7 +76,7 @@ def _counted_before(run: Run, snapshot: Snapshot, columns: Sequence[NestedField]
             blob.fields[0]: count
             for blob in file.blob_metadata
             if blob.type == THETA_SKETCH and len(blob.fields) == 1 and blob.snapshot_id == snapshot.snapshot_id
-            if (count := count_of(blob.properties.get("ndv"))) is not None
+            if (count := parse_count(blob.properties.get("ndv"))) is not None
         }
         if all(f.field_id in counts for f in columns):
             values = {f"ndv.{f.name}": counts[f.field_id] for f in columns}
@@ -152,4 +152,4 @@ def _registered(run: Run, file: StatisticsFile, findings: Findings) -> Result:
     with run.step("commit"):
         statistics = UpdateStatistics(added=(file,), run_key=run.run_key, summary=run.summary)
         done = commit_staged(run, statistics, [file.statistics_path])
-    return result_of(done, findings if done.already_committed else replace(findings, files=(file.statistics_path,)))
+    return commit_result(done, findings if done.already_committed else replace(findings, files=(file.statistics_path,)))

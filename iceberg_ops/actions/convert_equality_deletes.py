@@ -48,10 +48,10 @@ def convert_equality_deletes(run: Run) -> Result:
     planned = planned_deletes(plan.plan_id, plan.groups, plan.skipped)
     planned = replace(planned, metrics={**planned.metrics, "planned-data-files-count": sum(len(g.tasks) for g in plan.groups)})
     if not plan.groups:
-        return NothingToDo(found=planned)
+        return NothingToDo(findings=planned)
     run.outcome.keep(planned)
     check_row_deletes(WriteContext.for_table(run.table.metadata))
-    return Planned(found=planned) if run.job.dry_run else _convert(run, plan, planned, options)
+    return Planned(findings=planned) if run.job.dry_run else _convert(run, plan, planned, options)
 
 
 def _convert(run: Run, plan: ConvertEqualityDeletesPlan, planned: Findings, options: ConvertEqualityDeletesOptions) -> Result:

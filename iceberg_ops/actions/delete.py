@@ -13,7 +13,7 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, Result
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config import properties as p
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.spec import summary_keys
@@ -33,7 +33,7 @@ def delete(run: Run, rows: RowEvaluator) -> Result:
 
 def _evaluate(run: Run, rows: RowEvaluator) -> Result:
     statement = planned(run, rows, _KIND)
-    if not (is_exact(statement.filter) and whole_files_match(statement.found)):
+    if not (is_exact(statement.filter) and whole_files_match(statement.scan_plan)):
         return change_rows(statement, rows, _KIND, rows.delete_changes)
     if statement.tasks:
         return _drop_files(statement)
@@ -42,7 +42,7 @@ def _evaluate(run: Run, rows: RowEvaluator) -> Result:
 
 def _drop_files(statement: Statement) -> Committed:
     """Delete whole files; no row is read."""
-    run, snapshot = statement.run, statement.found.snapshot
+    run, snapshot = statement.run, statement.scan_plan.snapshot
     start = None if snapshot is None else snapshot.snapshot_id
     operation = DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run))
     result = commit_rows(run, operation, (), {"metadata-only": 1})
@@ -50,5 +50,5 @@ def _drop_files(statement: Statement) -> Committed:
         return result
     # Others may have added or removed matching files: use the commit's own count.
     summary = result.table.metadata.snapshot(result.snapshot_ids[0]).summary
-    run.outcome.metrics[summary_keys.DELETED_DATA_FILES] = count_of(summary.get(summary_keys.DELETED_DATA_FILES)) or 0
-    return replace(result, found=run.outcome.found())
+    run.outcome.metrics[summary_keys.DELETED_DATA_FILES] = parse_count(summary.get(summary_keys.DELETED_DATA_FILES)) or 0
+    return replace(result, findings=run.outcome.findings())

@@ -23,7 +23,7 @@ from iceberg_ops.actions.run.context import Outcome, Run
 from iceberg_ops.actions.run.ending_error import ending_error, until_reported
 from iceberg_ops.actions.run.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.actions.run.results import Result, committed_earlier
-from iceberg_ops.actions.run.run_identity import run_of
+from iceberg_ops.actions.run.run_identity import job_run_identity
 from iceberg_ops.actions.run.tables_read import has_lost_snapshots
 from iceberg_ops.actions.workers.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog, KeepsTablesInFolders
@@ -157,9 +157,9 @@ def _run(
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     reload = partial(catalog.load_table, job.identifier)
     table = _begun(record, partial(load_named, catalog, job.identifier))
-    if not job.dry_run and (earlier := find_run_now(reload, table, run_of(job))) is not None:
+    if not job.dry_run and (earlier := find_run_now(reload, table, job_run_identity(job))) is not None:
         log.info("run key %s was committed before, as snapshot %s: nothing to do", job.run_key, earlier.snapshot_id)
-        record.outcome.end(committed_earlier(record.outcome.found(), table, earlier.snapshot_id))
+        record.outcome.end(committed_earlier(record.outcome.findings(), table, earlier.snapshot_id))
         record.after = record.before
         return
     if not job.dry_run:
@@ -199,12 +199,12 @@ def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Resul
     job = record.job
     if job.job not in ROW_OPERATIONS:
         _check(job)
-        return action_of(job.job)
+        return load_action(job.job)
     check_fields(job)
     record.job = with_source_catalog(job)
     record.outcome.plan_id = job.plan_id
     if job.dry_run:  # a dry run reads no row, so it needs no engine
-        return action_of("plan_rows")
+        return load_action("plan_rows")
     if engine is None:
         engine = importlib.import_module("iceberg_ops.actions.local.local_engine").LocalEngine()
     engine.check(job)
@@ -213,7 +213,7 @@ def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Resul
 
 def _evaluated_by(engine: RowEngine, run: Run) -> Result:
     with engine.opened(run.job) as rows:
-        return action_of(run.job.job)(replace(run, engine_summary=engine.summary), rows)
+        return load_action(run.job.job)(replace(run, engine_summary=engine.summary), rows)
 
 
 def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
@@ -241,7 +241,7 @@ def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
 def _remember(run: Run) -> None:
     """Record the run's own key for a complete run whose commits all carry keys of their own (partial progress). The work is done,
     so a failure to record it is not a failure of the run: a repeated run finds nothing left to do."""
-    outcome, done = run.outcome, run_of(run.job)
+    outcome, done = run.outcome, job_run_identity(run.job)
     if done is None or outcome.table is None or outcome.status != "committed" or not outcome.snapshot_ids:
         return
     try:
@@ -273,7 +273,7 @@ def _check_where(job: JobSpec, table: Table) -> None:
     bind(table.schema, parse_where(job.where))
 
 
-def action_of(name: str) -> Callable[..., Result]:
+def load_action(name: str) -> Callable[..., Result]:
     """The function of an action: ``iceberg_ops.actions.<name>.<name>``. It takes the run and, for a row operation, the
     ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow."""
     action: Callable[..., Result] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import Committed, Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.results import Committed, Findings, NothingToDo, Planned, Result, commit_result
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.operations.expiry import Resumed, expire, resume_expiry
-from iceberg_ops.commit.protocol.retention import Expired
+from iceberg_ops.commit.operations.expiry import ResumedExpiries, expire, resume_expiry
+from iceberg_ops.commit.protocol.retention import ExpiryDecision
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
 from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.properties import OWNS_IMPORTED_FILES
@@ -64,9 +64,9 @@ def expire_snapshots(run: Run) -> Result:
         detail.append(f"{findings.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
     run.outcome.keep(findings)
     if not updates:
-        return NothingToDo(found=findings) if run.job.dry_run else _resumed(run, options)
+        return NothingToDo(findings=findings) if run.job.dry_run else _resumed(run, options)
     if run.job.dry_run:
-        return Planned(found=_with_files(findings, _planned_files(table, planned), None, run.outcome.listed))
+        return Planned(findings=_with_files(findings, _planned_files(table, planned), None, run.outcome.listed))
     with run.step("commit and clean") as detail:
         result = expire(
             run.catalog,
@@ -77,12 +77,12 @@ def expire_snapshots(run: Run) -> Result:
             on_resumed=partial(_keep_files, run),
         )
         detail.append(counted(result.committed.attempts, "attempt"))
-    findings = _with_resumed(run.outcome.found(), result.resumed)
+    findings = _with_resumed(run.outcome.findings(), result.resumed)
     findings = replace(findings, metrics={**findings.metrics, **_counts(table.metadata, result.committed.table.metadata)})
-    return result_of(result.committed, _with_files(findings, result.files, result.deletion, run.outcome.listed))
+    return commit_result(result.committed, _with_files(findings, result.files, result.deletion, run.outcome.listed))
 
 
-def _kept(decided: Expired, listed: int) -> tuple[KeptSnapshot, ...]:
+def _kept(decided: ExpiryDecision, listed: int) -> tuple[KeptSnapshot, ...]:
     """Why snapshots stay; only the newest ones if there are more than ``listed``."""
     kept = [KeptSnapshot(snapshot_id=i, reason=reason) for i, reason in decided.kept.items()]
     return tuple(kept[max(0, len(kept) - listed) :])
@@ -113,11 +113,11 @@ def _resumed(run: Run, options: ExpireSnapshotsOptions) -> Result:
     with run.step("clean") as detail:
         resumed = resume_expiry(run.catalog, run.table, delete=_deleting(run, options), on_clean=partial(_keep_files, run))
         detail.append(f"{resumed.finished} earlier expirations finished")
-    findings = _with_resumed(run.outcome.found(), resumed)
-    return Committed(found=findings, table=run.table) if run.outcome.changed else NothingToDo(found=findings)
+    findings = _with_resumed(run.outcome.findings(), resumed)
+    return Committed(findings=findings, table=run.table) if run.outcome.changed else NothingToDo(findings=findings)
 
 
-def _with_resumed(findings: Findings, resumed: Resumed) -> Findings:
+def _with_resumed(findings: Findings, resumed: ResumedExpiries) -> Findings:
     kept = (SkippedFile(file_path=k.location, reason=k.reason) for k in resumed.kept)
     metrics = {**findings.metrics, "resumed-expirations-count": resumed.finished}
     return replace(findings, metrics=metrics, skipped=(*findings.skipped, *kept))
@@ -143,7 +143,7 @@ def _planned_files(table: Table, planned: TableMetadata) -> UnreachedFiles:
 
 def _keep_files(run: Run, files: UnreachedFiles, deletion: Deletion) -> None:
     """Record files of an earlier expiry that this run has deleted: the report contains them even if the job fails."""
-    run.outcome.keep(_with_files(run.outcome.found(), files, deletion, run.outcome.listed))
+    run.outcome.keep(_with_files(run.outcome.findings(), files, deletion, run.outcome.listed))
 
 
 def _with_files(findings: Findings, files: UnreachedFiles, deletion: Deletion | None, listed: int) -> Findings:

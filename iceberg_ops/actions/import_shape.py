@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iceberg_ops.data.arrow.arrow_schema import schema_of_arrow
-from iceberg_ops.data.sources.imported_files import footer_of
+from iceberg_ops.data.sources.imported_files import read_parquet_footer
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.partition_folders import column_types, data_files
@@ -30,7 +30,7 @@ def shape_of_folder(io: FileIO, folder: str, format_version: int) -> tuple[Schem
         raise DataError(f"import: there is no data file below {folder}")
     schema = Schema(StructType(()))
     for info, _ in listed_files:
-        _, arrow = footer_of(io, info.location)
+        _, arrow = read_parquet_footer(io, info.location)
         try:
             file_schema = schema_of_arrow(arrow)
             file_schema = Schema(StructType(tuple(replace(f, required=False) for f in file_schema.fields)))

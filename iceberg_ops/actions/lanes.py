@@ -32,7 +32,7 @@ from iceberg_ops.config.lanes import (
     is_this_machine,
 )
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import IcebergOpsError, OptionError
 from iceberg_ops.spec import summary_keys
 
@@ -98,7 +98,7 @@ def _planned_bytes(job: JobSpec, threshold: int, catalog: Catalog | None) -> int
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     table = catalog.load_table(job.identifier)
     head = table.metadata.branch_head(job.branch)
-    size = count_of(head.summary.get(summary_keys.TOTAL_FILES_SIZE)) if head is not None else None
+    size = parse_count(head.summary.get(summary_keys.TOTAL_FILES_SIZE)) if head is not None else None
     if size is not None and (size < threshold or job.job != "rewrite_data_files"):
         return size
     report = run_job(replace(job, dry_run=True, report=None), catalog=catalog)
@@ -111,6 +111,6 @@ def _threshold(job: JobSpec) -> int:
     text = job.catalog.properties.get(SPARK_FROM_BYTES)
     if text is None:
         return DEFAULT_SPARK_FROM_BYTES
-    if (size := count_of(text)) is None:
+    if (size := parse_count(text)) is None:
         raise OptionError(f"catalog {job.catalog.name}: {SPARK_FROM_BYTES} = {text!r}: must be a whole number of bytes")
     return size

@@ -11,7 +11,7 @@ from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Result
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.expressions.binding import bind
@@ -34,12 +34,12 @@ def _evaluate(run: Run, rows: RowEvaluator) -> Result:
         where = rows.condition(run, run.job.where, subqueries=False)
         bind(run.table.schema, where, case_sensitive=False)
     written = rows.write_source(run, options)
-    return commit_source(run, operation_of(run, written, options.isolation, where), written)
+    return commit_source(run, build_operation(run, written, options.isolation, where), written)
 
 
-def operation_of(run: Run, written: WrittenSource, isolation: Isolation | None, where: Expression | None) -> Operation:
+def build_operation(run: Run, written: WrittenSource, isolation: Isolation | None, where: Expression | None) -> Operation:
     """``where`` None: replace the partitions of the new rows."""
-    base = base_of(run.table.metadata, run.job.branch)
+    base = base_snapshot(run.table.metadata, run.job.branch)
     start, added, fields = None if base is None else base.snapshot_id, tuple(written.files), row_fields(run)
     if where is None:
         return ReplacePartitions(

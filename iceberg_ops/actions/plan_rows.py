@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from iceberg_ops.actions.local.delete_rows import whole_files_match
 from iceberg_ops.actions.local.local_source import LocalSource
-from iceberg_ops.actions.local.source_files import scan_of, source_table
+from iceberg_ops.actions.local.source_files import source_scan, source_table
 from iceberg_ops.actions.rows.merge_checks import check_clauses
 from iceberg_ops.actions.rows.upsert_plan import check_order, key_columns, key_plan
 from iceberg_ops.actions.rows.write_options import options_of, write_context
 from iceberg_ops.actions.run.context import LISTED, Run
 from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned
-from iceberg_ops.commit.protocol.history import base_of
-from iceberg_ops.config.job_spec import JobSpec, RowChange, paths_of
+from iceberg_ops.commit.protocol.history import base_snapshot
+from iceberg_ops.config.job_spec import JobSpec, RowChange, require_paths
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.sources.source_folder import PATTERN
 from iceberg_ops.data.sources.text.text_options import text_options
@@ -48,13 +48,13 @@ def plan_rows(run: Run) -> NothingToDo | Planned:
     has_source = job.job in _TAKE_ROWS
     with run.step("plan") as detail:
         metrics, files = _source(run, options) if has_source else {}, list[str]()
-        scan_plan = _found(run)
+        scan_plan = _plan_scan(run)
         if scan_plan is not None:
             metrics |= _counts(run, scan_plan)
             files = [task.data_file.file_path for task in scan_plan.tasks]
             detail.append(f"{len(files)} data files")
     findings = Findings(plan_id=job.plan_id, metrics=metrics, files=tuple(files[:LISTED]))
-    return Planned(found=findings) if has_source or files else NothingToDo(found=findings)
+    return Planned(findings=findings) if has_source or files else NothingToDo(findings=findings)
 
 
 def _check(run: Run, options: WriteOptions) -> None:
@@ -72,7 +72,7 @@ def _check(run: Run, options: WriteOptions) -> None:
         _check_columns(schema, list(change.set))
     if job.job == "upsert":
         delete_format(write_context(run.table, options))
-        key_plan(run.table, base_of(run.table.metadata, job.branch), key_columns(schema, options.upsert_keys))
+        key_plan(run.table, base_snapshot(run.table.metadata, job.branch), key_columns(schema, options.upsert_keys))
         check_order(job.source, options.order_by, schema)
 
 
@@ -82,7 +82,7 @@ def _check_columns(schema: Schema, names: list[str]) -> None:
             raise OptionError(f"SET {not_of_table(name, schema.fields)}")
 
 
-def _found(run: Run) -> ScanPlan | None:
+def _plan_scan(run: Run) -> ScanPlan | None:
     """The data files that may change; None if the current table does not decide that."""
     job = run.job
     if job.job in ("append", "upsert") or (job.job == "overwrite" and job.where is None):
@@ -126,7 +126,7 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
     source = run.job.source
     assert source is not None
     if source.format == "table":
-        scan = scan_of(source)
+        scan = source_scan(source)
         files = [task.data_file for task in plan(source_table(run, source), scan).tasks]
         return {
             "planned-source-files-count": len(files),
@@ -139,7 +139,7 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
         text_options(source.format, source.options)
     counts = {"planned-source-files-count": 0, "planned-source-bytes-count": 0}
     local = LocalSource(run.table, require_success_file=options.require_success_file)
-    for path in paths_of(source):
+    for path in require_paths(source):
         if _is_elsewhere(path) or not PATTERN.isdisjoint(path):
             return {}
         count, size = local.size(path)

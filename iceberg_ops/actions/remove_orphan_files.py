@@ -49,10 +49,10 @@ from iceberg_ops.io.locations import (
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import file_name, listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
-    Elsewhere,
+    MissingFile,
     Orphan,
     Ownership,
-    Unmet,
+    RecordedElsewhere,
     check_quarantine,
     find_orphans,
     orphans_by_name,
@@ -62,7 +62,7 @@ from iceberg_ops.planning.remove_orphan_files import (
     quarantine_root,
     search_location,
 )
-from iceberg_ops.table.metadata_files import version_of
+from iceberg_ops.table.metadata_files import parse_version
 from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
@@ -96,17 +96,17 @@ def remove_orphan_files(run: Run) -> Result:
     with SortedLines() as orphans:
         current = _find(run, options, location, orphans)
         if not orphans.count:
-            return NothingToDo(found=run.outcome.found())
+            return NothingToDo(findings=run.outcome.findings())
         if run.job.dry_run:
             run.outcome.list_files(path for path, _ in _read(orphans))
-            return Planned(found=run.outcome.found())
+            return Planned(findings=run.outcome.findings())
         with run.step("clean") as detail:
             if options.quarantine_path is None:
                 detail.append(f"{counted(_delete(run, orphans, current, options), 'file')} deleted")
             else:
                 detail.append(f"{counted(_move(run, orphans, current, options.quarantine_path), 'file')} moved")
     of = PartiallyCommitted if run.outcome.metrics["failed-deletes-count"] else Committed
-    return of(found=run.outcome.found(), table=run.table)
+    return of(findings=run.outcome.findings(), table=run.table)
 
 
 def _is_part_of(location: str, folder: str, table: Table, identity: Identity) -> bool:
@@ -138,10 +138,10 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
             ownership = _ownership(run, current)
             leased, unmet = _Leased(current, run.now_ms()), dict[str, str]()
             for result in find_orphans(lines, ownership, options, location, current.io):
-                if isinstance(result, Unmet):
+                if isinstance(result, MissingFile):
                     unmet[identity(result.location)] = result.location
                     continue
-                if isinstance(result, Elsewhere):
+                if isinstance(result, RecordedElsewhere):
                     names.add(recorded_line(result.location, file_name))
                     continue
                 kept = result if isinstance(result, Skipped) else leased.reason_to_keep(result)
@@ -169,7 +169,7 @@ def _ownership(run: Run, table: Table) -> Ownership:
         table=table,
         partition_names=partition_names(table.metadata),
         dropped=catalog.dropped_tables(table.identifier[1:]) if isinstance(catalog, KeepsTablesInFolders) else (),
-        version=version_of(table.metadata_location) or 0,
+        version=parse_version(table.metadata_location) or 0,
     )
 
 

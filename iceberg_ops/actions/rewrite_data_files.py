@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from iceberg_ops.actions.groups.certificate import RewrittenGroup
 from iceberg_ops.actions.groups.data_file_groups import data_file_groups, planned_group
 from iceberg_ops.actions.groups.group_commits import GroupCommits
-from iceberg_ops.actions.groups.group_works import merged_bytes_of
+from iceberg_ops.actions.groups.group_works import merged_bytes_estimator
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result
 from iceberg_ops.config.options import RewriteDataFilesOptions, rewrite_data_files_options
@@ -44,17 +44,19 @@ def rewrite_data_files(run: Run) -> Result:
     options = rewrite_data_files_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
-        plan = plan_rewrite_data_files(run.table, options, where, run.job.branch, merged_bytes=merged_bytes_of(run.table, options))
+        plan = plan_rewrite_data_files(
+            run.table, options, where, run.job.branch, merged_bytes=merged_bytes_estimator(run.table, options)
+        )
         dangling = _dangling(run, plan, options)
         detail.append(f"{counted(len(plan.groups), 'group')}, {plan.estimates.input_files:,} of {counted(len(plan.tasks), 'file')}")
     planned = _planned(plan, dangling)
     if plan.is_empty and not dangling:
-        return NothingToDo(found=planned)
+        return NothingToDo(findings=planned)
     run.outcome.keep(planned)
     if plan.groups:
         WriteContext.for_table(run.table.metadata).check_format()
     if run.job.dry_run:
-        return Planned(found=planned)
+        return Planned(findings=planned)
     groups = data_file_groups(run, plan, options, dangling)
     commits = GroupCommits[RewrittenGroup](run, planned, lost=_LOST)
     return commits.work_and_commit(groups, options.progress, _ALWAYS_COUNTED)

@@ -37,16 +37,16 @@ def rewrite_manifests(run: Run) -> Result:
         skipped=tuple(SkippedFile(file_path=path, reason=reason) for path, reason in plan.kept),
     )
     if not plan.groups:
-        return NothingToDo(found=planned)
+        return NothingToDo(findings=planned)
     if run.job.dry_run:
-        return Planned(found=planned)
+        return Planned(findings=planned)
     groups = [_PlannedManifests(group) for group in plan.groups]
     commits = GroupCommits[_PlannedManifests](run, planned)
     strategy = _ManifestStrategy(run=run, plan=plan, options=options)
     done = commits.commit(strategy, groups, none_left="another writer rewrote these manifests concurrently")
     if isinstance(done, Committed) and not isinstance(done, AlreadyCommitted):
         with run.afterwards("compare manifests"):
-            return replace(done, found=_compared(run, plan, done))
+            return replace(done, findings=_compared(run, plan, done))
     return done
 
 
@@ -99,7 +99,7 @@ def _compared(run: Run, plan: RewriteManifestsPlan, done: Committed) -> Findings
     paths = {m.manifest_path for m in new}
     known = {m.manifest_path for m in manifests_of(run.table, plan.snapshot)}
     groups, rewritten, written = [], 0, 0
-    for group, report in zip(plan.groups, done.found.groups, strict=True):
+    for group, report in zip(plan.groups, done.findings.groups, strict=True):
         gone = [m for m in group.manifests if m.manifest_path not in paths]
         added = [
             m
@@ -117,7 +117,7 @@ def _compared(run: Run, plan: RewriteManifestsPlan, done: Committed) -> Findings
             )
         )
     counted = {"rewritten-manifests-count": rewritten, "added-manifests-count": written}
-    return replace(done.found, groups=tuple(groups), metrics={**done.found.metrics, **counted})
+    return replace(done.findings, groups=tuple(groups), metrics={**done.findings.metrics, **counted})
 
 
 def _name(group: ManifestGroup) -> str:

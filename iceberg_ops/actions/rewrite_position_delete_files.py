@@ -43,10 +43,10 @@ def rewrite_position_delete_files(run: Run) -> Result:
         detail.append(f"{counted(len(plan.groups), 'group')}, {counted(sum(len(g.deletes) for g in plan.groups), 'delete file')}")
     planned = planned_deletes(plan.plan_id, plan.groups, plan.skipped)
     if not plan.groups:
-        return NothingToDo(found=planned)
+        return NothingToDo(findings=planned)
     run.outcome.keep(planned)
     check_row_deletes(WriteContext.for_table(run.table.metadata))
-    return Planned(found=planned) if run.job.dry_run else _rewrite(run, plan, planned, options)
+    return Planned(findings=planned) if run.job.dry_run else _rewrite(run, plan, planned, options)
 
 
 def _rewrite(run: Run, plan: RewritePositionDeletesPlan, planned: Findings, options: RewritePositionDeleteFilesOptions) -> Result:

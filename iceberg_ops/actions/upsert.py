@@ -18,7 +18,7 @@ from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Result
 from iceberg_ops.commit.operations.row_delta import RowDelta
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.delete_files import delete_format
 from iceberg_ops.errors import OptionError
@@ -39,7 +39,7 @@ def upsert(run: Run, rows: RowEvaluator) -> Result:
 
 
 def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> Result:
-    base = base_of(run.table.metadata, run.job.branch)
+    base = base_snapshot(run.table.metadata, run.job.branch)
     keys = key_columns(run.table.schema, options.upsert_keys)
     left_out = {name.lower() for name in options.source_only_columns}
     if key := next((f.name for f in keys if f.name.lower() in left_out), None):

@@ -147,12 +147,12 @@ class BaseCatalog(ABC):
     def _current(self, identifier: Identifier, known: Table | None = None) -> tuple[str, TableMetadata]:
         """The pointer and its metadata, which is not read again if ``known`` has it. If commits delete old metadata files, the file
         may be gone when it is read: then the pointer has moved, and is read again."""
-        location = self._location_of(identifier)
+        location = self._existing_location(identifier)
         while True:
             try:
                 return location, self._read(location) if known is None else self._metadata_at(known, location)
             except CorruptTableError:
-                newer = self._location_of(identifier)
+                newer = self._existing_location(identifier)
                 if newer == location:
                     raise
                 location = newer
@@ -233,7 +233,7 @@ class BaseCatalog(ABC):
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
         if not purge:
-            location = self._location_of(identifier)
+            location = self._existing_location(identifier)
             self._forget(identifier, location)
             return Deletion(undone_by=location)
         location, metadata = self._current(identifier)
@@ -243,7 +243,7 @@ class BaseCatalog(ABC):
             table,
             forget=lambda: self._forget(identifier, location),
             folders=self._own_folders(table),
-            files_of=lambda: self._files_of(table),
+            files_of=lambda: self._files_to_purge(table),
             shares_folder=self._PURGES_FOLDER,
             way_out=self._WAY_OUT,
         )
@@ -259,7 +259,7 @@ class BaseCatalog(ABC):
         once must read it again."""
         return table.metadata if location == table.metadata_location else self._read(location)
 
-    def _files_of(self, table: Table) -> tuple[str, ...]:
+    def _files_to_purge(self, table: Table) -> tuple[str, ...]:
         """The files that a purge of the table deletes. Raises CorruptTableError if a manifest cannot be read."""
         return all_files(table)
 
@@ -267,7 +267,7 @@ class BaseCatalog(ABC):
         """The folders in which a purge of the table deletes files; the first is the table's own location."""
         return folders_of(table)
 
-    def _location_of(self, identifier: Identifier) -> str:
+    def _existing_location(self, identifier: Identifier) -> str:
         location = self._current_location(identifier) if can_be_stored(identifier) else None
         if location is None:
             raise NoSuchTableError(f"catalog {self._name} has no table {shown(identifier)}")

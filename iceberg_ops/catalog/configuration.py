@@ -25,7 +25,7 @@ from pathlib import Path
 
 from iceberg_ops.catalog.foreign.pyiceberg_settings import pyiceberg_catalogs
 from iceberg_ops.catalog.foreign.spark_settings import spark_catalogs, spark_file
-from iceberg_ops.catalog.foreign.taken import Taken
+from iceberg_ops.catalog.foreign.taken import ForeignCatalog
 from iceberg_ops.config.catalog_properties import relative_place, unread
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.document_problems import whole_document
@@ -55,7 +55,7 @@ class _Configured:
 
     files: list[Path]
     own: list[CatalogConfig]
-    foreign: list[Taken]
+    foreign: list[ForeignCatalog]
 
 
 def read_catalogs(environment: Mapping[str, str] = os.environ) -> list[CatalogConfig]:
@@ -72,17 +72,17 @@ def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> Cata
     for config in configured.own:
         if config.name == name:
             for key in unread(config.type, config.properties):
-                _tell(f"catalog {name}: property {key} has no effect here")
+                _warn(f"catalog {name}: property {key} has no effect here")
             is_elsewhere = configured.files[0].parent.resolve() != Path.cwd()
             if is_elsewhere and (problem := relative_place(config.type, config.properties)):
-                _tell(f"catalog {name}: {problem}")
+                _warn(f"catalog {name}: {problem}")
             return config
     for other in configured.foreign:
         if other.name == name:
             config = other.usable()
             for note in (*other.notes, relative_place(config.type, config.properties)):
                 if note is not None:
-                    _tell(f"catalog {name} of {other.source}: {note}")
+                    _warn(f"catalog {name} of {other.source}: {note}")
             return config
     known = [c.name for c in configured.own] + [other.name for other in configured.foreign]
     names = ", ".join(sorted(known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
@@ -108,7 +108,7 @@ def _configured(environment: Mapping[str, str]) -> _Configured:
     names = [c.name for c in document.catalogs]
     if repeated := sorted({n for n in names if names.count(n) > 1}):
         raise OptionError(f"{path}: catalog {repeated[0]!r} is defined more than once")
-    files, foreign = [path], list[Taken]()
+    files, foreign = [path], list[ForeignCatalog]()
     for source in document.also_read:
         more, catalogs = _foreign(source, environment, f"{path}: also-read")
         files += more
@@ -116,7 +116,7 @@ def _configured(environment: Mapping[str, str]) -> _Configured:
     return _Configured(files, document.catalogs, foreign)
 
 
-def _without(own_names: list[str], known: list[Taken], catalogs: list[Taken]) -> Iterator[Taken]:
+def _without(own_names: list[str], known: list[ForeignCatalog], catalogs: list[ForeignCatalog]) -> Iterator[ForeignCatalog]:
     """The catalogs that the file itself does not define. Raises OptionError for one that two sources define."""
     sources = {other.name: other.source for other in known}
     for entry in (other for other in catalogs if other.name not in own_names):
@@ -128,7 +128,7 @@ def _without(own_names: list[str], known: list[Taken], catalogs: list[Taken]) ->
         yield entry
 
 
-def _foreign(source: str, environment: Mapping[str, str], where: str) -> tuple[list[Path], list[Taken]]:
+def _foreign(source: str, environment: Mapping[str, str], where: str) -> tuple[list[Path], list[ForeignCatalog]]:
     """The files and catalogs of a value such as ``pyiceberg`` or ``spark:FILE``. Raises OptionError."""
     if (m := _FOREIGN.fullmatch(source)) is None:
         raise OptionError(
@@ -142,5 +142,5 @@ def _foreign(source: str, environment: Mapping[str, str], where: str) -> tuple[l
 
 
 @cache
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     log.warning("%s", text)

@@ -62,7 +62,7 @@ class FileCreation:
             error = type(e)
         elif isinstance(e, RefusedForNowError):
             error = CatalogUnavailableError
-        elif (code := _errno_of(e)) in _REFUSED | _REFUSED_FOR_NOW:
+        elif (code := _error_number(e)) in _REFUSED | _REFUSED_FOR_NOW:
             error = TerminalError if code in _REFUSED else CatalogUnavailableError
         else:
             return None
@@ -87,6 +87,6 @@ def unknown_creation(location: str, why: Exception) -> CommitStateUnknownError:
     )
 
 
-def _errno_of(e: Exception) -> int | None:
+def _error_number(e: Exception) -> int | None:
     cause = e if isinstance(e, OSError) else e.__cause__
     return cause.errno if isinstance(cause, OSError) else None

@@ -32,7 +32,7 @@ from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, incomplete_if_i
 from iceberg_ops.catalog.placed_version import PlacedVersion
 from iceberg_ops.catalog.staged_content import lost_content, running_drop
 from iceberg_ops.catalog.table_drop import TableDrop
-from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
+from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, parse_version
 from iceberg_ops.catalog.warehouse_walk import folders_with_metadata
 from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.deletion.leases import without_files_of_running_jobs
@@ -107,10 +107,10 @@ class FileSystemCatalog(FolderNamespaces):
                     raise
         raise AssertionError
 
-    def _location_of(self, identifier: Identifier) -> str:
+    def _existing_location(self, identifier: Identifier) -> str:
         """If only versions of a dropped table exist, the error says so: they may have been restored from a backup."""
         try:
-            return super()._location_of(identifier)
+            return super()._existing_location(identifier)
         except NoSuchTableError as e:
             if why := self._dropped_before(identifier):
                 raise NoSuchTableError(f"{e}{why}") from None
@@ -265,7 +265,7 @@ class FileSystemCatalog(FolderNamespaces):
         self._warn_beside_java(identifier, current)
         metadata_suffix(metadata)  # Refuses a codec for which later versions have no name.
         versions = self._versions(identifier)
-        version = _version_of(current_location) + 1
+        version = _require_version(current_location) + 1
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
         data = _encoded(location, metadata)
         tried(location)
@@ -343,7 +343,7 @@ class FileSystemCatalog(FolderNamespaces):
     # tables
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
-        self._location_of(identifier)
+        self._existing_location(identifier)
         if not purge:
             raise UnsupportedError(
                 f"not supported: dropping table {'.'.join(identifier)} without purge, because in a filesystem catalog a table "
@@ -358,7 +358,7 @@ class FileSystemCatalog(FolderNamespaces):
                 log.warning("table %s was dropped, but not all of its folders: %s", ".".join(identifier), e)
         return dropped
 
-    def _files_of(self, table: Table) -> tuple[str, ...]:
+    def _files_to_purge(self, table: Table) -> tuple[str, ...]:
         """The table's files and all other files in its folder. Excluded are the pointers, which ``_forget`` deletes, uncommitted
         files of running jobs (a table of this name may be under creation), and folders that hold another table. If another table
         lies in the metadata folder, only the files directly in that folder belong to this table. Files are compared by
@@ -366,11 +366,11 @@ class FileSystemCatalog(FolderNamespaces):
         folder = self._table_folder(table.identifier[1:])
         if is_copy := self._is_copy(table.identifier[1:], table.location):
             log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
-        recorded = () if is_copy else super()._files_of(table)
+        recorded = () if is_copy else super()._files_to_purge(table)
         listed = without_files_of_running_jobs(table, recorded, [info.location for info in self.io.list_prefix(folder)])
         identity = identity_under(self.io)
         own_metadata = folder_identity(identity, f"{folder}/metadata")
-        holders = {_folder_of(identity(p)) for p in listed if is_metadata_file(p)} - {
+        holders = {_parent_folder(identity(p)) for p in listed if is_metadata_file(p)} - {
             folder_identity(identity, folder),
             own_metadata,
         }
@@ -378,11 +378,11 @@ class FileSystemCatalog(FolderNamespaces):
         by_identity: dict[str, str] = {}
         for p in (*recorded, *listed):
             by_identity.setdefault(identity(p), p)
-        directly = [p for name, p in by_identity.items() if _folder_of(name) == own_metadata and not is_pointer(name)]
+        directly = [p for name, p in by_identity.items() if _parent_folder(name) == own_metadata and not is_pointer(name)]
         elsewhere = [
             p
             for name, p in by_identity.items()
-            if _folder_of(name) != own_metadata and not any(is_within(name, other) for other in others)
+            if _parent_folder(name) != own_metadata and not any(is_within(name, other) for other in others)
         ]
         return (*elsewhere, *directly)
 
@@ -482,7 +482,7 @@ class FileSystemCatalog(FolderNamespaces):
         return self._table_folder(identifier)
 
 
-def _folder_of(location: str) -> str:
+def _parent_folder(location: str) -> str:
     return location.rpartition("/")[0]
 
 
@@ -490,7 +490,7 @@ def _encoded(location: str, metadata: TableMetadata) -> bytes:
     return metadata_to_json(metadata, compress=location.endswith(".gz.metadata.json"))
 
 
-def _version_of(location: str) -> int:
-    if (version := version_of(location)) is None:
+def _require_version(location: str) -> int:
+    if (version := parse_version(location)) is None:
         raise CommitFailedError(f"{location} is not a versioned metadata file")
     return version

@@ -350,22 +350,22 @@ def _of_others(
     can be renamed, every name is read again, also the name of ``table``, until no name has a table that was not found under it
     before."""
     is_renamable = not isinstance(catalog, KeepsTablesInFolders)
-    own_name, holders = table.identifier[1:], dict[Identifier, _Holder | None]()
+    own_name, holders = table.identifier[1:], dict[Identifier, _KnownState | None]()
 
-    def look(name: Identifier) -> _Look:
+    def look(name: Identifier) -> _NameState:
         """An import takes its lease before it looks for other tables, and releases it after its commit. So the leases are read
         first, then the table."""
         before = load(name)
         if before is None:
-            return _Look(None)
-        holder, is_still = _Holder.of(before), _is_still(before, holders.get(name))
+            return _NameState(None)
+        holder, is_still = _KnownState.of(before), _is_still(before, holders.get(name))
         if is_still or (name == own_name and same_table(table, before)):
-            return _Look(holder)
+            return _NameState(holder)
         if leased is None:
-            return _Look(holder, (before, ()), is_still is False)
+            return _NameState(holder, (before, ()), is_still is False)
         folders = leased(before)
         now = load(name)
-        return _Look(None) if now is None else _Look(holder, (now, folders), is_still is False)
+        return _NameState(None) if now is None else _NameState(holder, (now, folders), is_still is False)
 
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
         for turn in count():
@@ -374,14 +374,14 @@ def _of_others(
                 for name, seen in zip(names, threads.map(look, names), strict=True):
                     is_new |= turn > 0 and (seen.is_another or name not in holders)
                     holders[name] = seen.holder
-                    if seen.found is not None:
-                        yield seen.found
+                    if seen.neighbour is not None:
+                        yield seen.neighbour
             if not is_new:
                 return
 
 
 @dataclass(frozen=True, slots=True)
-class _Holder:
+class _KnownState:
     """A state of the table that a name had: as little of it as shows later whether the name still has the table."""
 
     uuid: str
@@ -390,22 +390,22 @@ class _Holder:
     last_updated_ms: int
 
     @classmethod
-    def of(cls, table: Table) -> _Holder:
+    def of(cls, table: Table) -> _KnownState:
         metadata = table.metadata
         return cls(metadata.table_uuid, table.location, table.metadata_location, metadata.last_updated_ms)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _NameState:
     """The table that a name has. ``found``: the table with its leased folders, unless it is certain that the name had it before.
     ``is_another``: it is certain that the name did not have it before."""
 
-    holder: _Holder | None
-    found: _Found | None = None
+    holder: _KnownState | None
+    neighbour: _Found | None = None
     is_another: bool = False
 
 
-def _is_still(table: Table, holder: _Holder | None) -> bool | None:
+def _is_still(table: Table, holder: _KnownState | None) -> bool | None:
     """Whether the name still has the table that it had when it was read before. If its metadata log does not show this, the state
     of then is read again; None if its file cannot be read: commits delete old files."""
     if holder is None or holder.location != table.location:

@@ -19,7 +19,7 @@ class OneLevelCatalog(RecordingCatalog, ABC):
         """The names of all databases."""
 
     @abstractmethod
-    def _properties_of(self, database: str) -> dict[str, str] | None:
+    def _database_properties(self, database: str) -> dict[str, str] | None:
         """The properties of a database; None if there is none of this name."""
 
     @abstractmethod
@@ -40,16 +40,16 @@ class OneLevelCatalog(RecordingCatalog, ABC):
         return [] if parent else sorted((name,) for name in self._databases())
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
-        if (properties := self._found(namespace)) is None:
+        if (properties := self._find_properties(namespace)) is None:
             self._check_namespace(namespace)
             return {}
         return properties
 
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
-        return self._found(namespace) is not None
+        return self._find_properties(namespace) is not None
 
-    def _found(self, namespace: tuple[str, ...]) -> dict[str, str] | None:
-        return self._properties_of(namespace[0]) if len(namespace) == 1 and self._is_kept(namespace[0]) else None
+    def _find_properties(self, namespace: tuple[str, ...]) -> dict[str, str] | None:
+        return self._database_properties(namespace[0]) if len(namespace) == 1 and self._is_kept(namespace[0]) else None
 
     def _can_be(self, identifier: Identifier) -> bool:
         """Whether the service can have a table of this name."""
@@ -57,15 +57,15 @@ class OneLevelCatalog(RecordingCatalog, ABC):
 
     def _check_new_namespace(self, namespace: tuple[str, ...]) -> None:
         """Raises BadInputError."""
-        self._check_new_of(namespace, namespace)
+        self._check_new_in(namespace, namespace)
         check_new_names(namespace)
 
     def _check_new(self, identifier: Identifier) -> None:
         if len(identifier) > 1:
-            self._check_new_of(identifier[:-1], identifier)
+            self._check_new_in(identifier[:-1], identifier)
         super()._check_new(identifier)
 
-    def _check_new_of(self, namespace: tuple[str, ...], names: tuple[str, ...]) -> None:
+    def _check_new_in(self, namespace: tuple[str, ...], names: tuple[str, ...]) -> None:
         if len(namespace) != 1:
             raise BadInputError(f"namespace {'.'.join(namespace)}: {self._service} has one level of namespaces")
         for name in names:

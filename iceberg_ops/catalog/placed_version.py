@@ -60,13 +60,13 @@ class PlacedVersion:
     def is_left_to_the_drop(self) -> bool:
         """Whether the table was dropped and the drop deletes this version, or may be about to: then its writer must not delete
         it."""
-        mark = self.versions.mark_of(self.metadata.table_uuid) if self.metadata.table_uuid else None
+        mark = self.versions.drop_mark(self.metadata.table_uuid) if self.metadata.table_uuid else None
         return mark is not None and (mark.names is None or self.location.rpartition("/")[2] in mark.names)
 
     def _is_on_top_of_current(self) -> bool:
         """Whether the previous version exists and still belongs to the same table."""
         try:
-            return same_uuid(self.versions.uuid_of(self.current_location.rpartition("/")[2]), self.current.table_uuid)
+            return same_uuid(self.versions.version_uuid(self.current_location.rpartition("/")[2]), self.current.table_uuid)
         except FileNotFoundError:
             return False
 
@@ -74,7 +74,9 @@ class PlacedVersion:
         above = {v: names for v, names in self.versions.listed().items() if v > self.version}
         if not dropped:
             return above
-        return {v: left for v, names in above.items() if (left := [n for n in names if self.versions.uuid_of(n) not in dropped])}
+        return {
+            v: left for v, names in above.items() if (left := [n for n in names if self.versions.version_uuid(n) not in dropped])
+        }
 
     def _is_known_to(self, above: Listed) -> bool | None:
         """Whether the versions above were built on this one; None if this cannot be determined."""

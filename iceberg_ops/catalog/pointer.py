@@ -122,7 +122,7 @@ class PointerCatalog(BaseCatalog):
                 return registered
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
-        self._location_of(old)
+        self._existing_location(old)
         self._check_new(new)
         for _ in range(RENAME_ATTEMPTS):
             location, metadata = self._current(old)
@@ -142,12 +142,12 @@ class PointerCatalog(BaseCatalog):
                 is_refused = self._current_location(old) == location
             except IcebergOpsError as e:
                 raise _unknown_rename(old, new, location, e) from e
-            if is_refused or not self._has_passed(new, location):
+            if is_refused or not self._was_renamed(new, location):
                 raise
             return True  # The first attempt had succeeded, but its answer was lost.
         if done or doubt is None:
             return bool(done)
-        if self._has_passed(new, location):
+        if self._was_renamed(new, location):
             return True
         raise _unknown_rename(old, new, location, doubt) from doubt
 
@@ -160,7 +160,7 @@ class PointerCatalog(BaseCatalog):
             if doubt is None and self._current_location(identifier) is None:
                 raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
             if doubt is None or (
-                self._has_passed(identifier, location) and self._pointer_or_none(identifier) not in (None, location)
+                self._was_renamed(identifier, location) and self._pointer_or_none(identifier) not in (None, location)
             ):
                 raise moved_while_dropped(identifier)
             raise unknown(doubt) from doubt
@@ -188,7 +188,7 @@ class PointerCatalog(BaseCatalog):
             raise not_applied
         return None, doubt
 
-    def _has_passed(self, identifier: Identifier, location: str) -> bool:
+    def _was_renamed(self, identifier: Identifier, location: str) -> bool:
         """Whether the table that now has the name is or was at ``location``; False if this cannot be determined."""
         try:
             current = self._current_location(identifier)
@@ -299,7 +299,7 @@ class PointerCatalog(BaseCatalog):
         if doubt is None:
             raise CommitFailedError(f"table {name}: the metadata location has changed from {expected}")
         if done is not None:
-            match self._happened(identifier, expected, new):
+            match self._was_swapped(identifier, expected, new):
                 case True:
                     return
                 case False:
@@ -308,7 +308,7 @@ class PointerCatalog(BaseCatalog):
             f"table {name}: the swap to {new} got no answer: {doubt}; it succeeded if that file is in the metadata log"
         )
 
-    def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
+    def _was_swapped(self, identifier: Identifier, expected: str, new: str) -> bool | None:
         """Whether the pointer once was at ``new``, if it is no longer at ``expected``; None if this cannot be determined."""
         try:
             current = self._current_location(identifier)

@@ -15,8 +15,8 @@ from iceberg_ops.deletion.gate import check_same_table
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.file_io import files_in, names_in
 from iceberg_ops.spec.table_uuid import same_uuid
-from iceberg_ops.table.metadata_files import is_metadata_file, read_metadata, version_of
-from iceberg_ops.table.second_lines import OwnLine, is_counted, second_catalog
+from iceberg_ops.table.metadata_files import is_metadata_file, parse_version, read_metadata
+from iceberg_ops.table.second_lines import KnownMetadataFiles, is_counted, second_catalog
 from iceberg_ops.table.table import Table
 
 _CLOCKS_MS = 60_000
@@ -29,13 +29,13 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
     """Raise UnsupportedError if another catalog commits to the table, and ValidationError if another table has taken its name.
     ``shares_folder``: also if another table's metadata lies in the same folder, all of which is to be deleted."""
     counts = isinstance(catalog, KeepsTablesInFolders)
-    strays = _strays(table, OwnLine(table, counts=counts), every=shares_folder)
+    strays = _files_of_other_scheme(table, KnownMetadataFiles(table, counts=counts), every=shares_folder)
     if not strays:
         return
     # The current table knows every commit that this catalog made between loading and listing.
     now = catalog.load_table(table.identifier[1:])
     check_same_table(table, now)
-    line = OwnLine(now, counts=counts)
+    line = KnownMetadataFiles(now, counts=counts)
     for location in strays:
         try:
             state = replace(now, metadata=read_metadata(table.io, location), metadata_location=location)
@@ -52,22 +52,22 @@ def forbid_second_catalog(catalog: Catalog, table: Table, *, shares_folder: bool
             )
 
 
-def _strays(table: Table, line: OwnLine, *, every: bool) -> list[str]:
+def _files_of_other_scheme(table: Table, line: KnownMetadataFiles, *, every: bool) -> list[str]:
     """Locations of the files to read, the highest first. ``every``: all files with the other naming scheme."""
     folder = table.metadata_location.rpartition("/")[0]
     by_counting: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
     for name in names_in(table.io, folder) if folder else ():  # A table under creation has no folder.
-        location, version = f"{folder}/{name}", version_of(name)
+        location, version = f"{folder}/{name}", parse_version(name)
         if is_metadata_file(name) and version is not None and not line.has(location):
             by_counting[is_counted(location) == line.counts].append((version, location))
     others = sorted(by_counting[False], reverse=True)[: None if every else 1]
     above = sorted((x for x in by_counting[True] if x[0] > line.forgets_before), reverse=True)
     read = [location for _, location in (*others, *above)]
     uncounted = (location for _, location in (*by_counting[True], *by_counting[False]) if not is_counted(location))
-    return [*read, *_late(table, line, folder, set(uncounted).difference(read))]
+    return [*read, *_late_files(table, line, folder, set(uncounted).difference(read))]
 
 
-def _late(table: Table, line: OwnLine, folder: str, others: set[str]) -> list[str]:
+def _late_files(table: Table, line: KnownMetadataFiles, folder: str, others: set[str]) -> list[str]:
     """The latest of ``others`` that were written after the oldest file of the table's log."""
     if not others:
         return []

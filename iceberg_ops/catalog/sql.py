@@ -22,7 +22,7 @@ from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names
 from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
 from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog, looking_after_a_change
-from iceberg_ops.catalog.sql_errors import error_of
+from iceberg_ops.catalog.sql_errors import sql_error
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -64,7 +64,7 @@ class SqlCatalog(PointerCatalog):
     def _current_location(self, identifier: Identifier) -> str | None:
         if _is_ambiguous(identifier[:-1]):
             return None
-        rows = self._rows(select(TABLES.c.metadata_location).where(self._row_of(identifier)))
+        rows = self._rows(select(TABLES.c.metadata_location).where(self._identifier_condition(identifier)))
         return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
@@ -86,7 +86,7 @@ class SqlCatalog(PointerCatalog):
     def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
         statement = (
             update(TABLES)
-            .where(and_(self._row_of(identifier), TABLES.c.metadata_location == expected))
+            .where(and_(self._identifier_condition(identifier), TABLES.c.metadata_location == expected))
             .values(metadata_location=new, previous_metadata_location=expected)
         )
         with self._connection() as connection:
@@ -94,7 +94,7 @@ class SqlCatalog(PointerCatalog):
         return self._is_done(changed, lambda: self._current_location(identifier) == new)
 
     def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
-        this = and_(self._row_of(old), TABLES.c.metadata_location == expected)
+        this = and_(self._identifier_condition(old), TABLES.c.metadata_location == expected)
         statement = update(TABLES).where(this).values(table_namespace=".".join(new[:-1]), table_name=new[-1])
         with self._connection() as connection:
             try:
@@ -104,14 +104,14 @@ class SqlCatalog(PointerCatalog):
         return self._is_done(changed, lambda: self._current_location(new) == expected)
 
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
-        this = and_(self._row_of(identifier), TABLES.c.metadata_location == expected)
-        own_row, before = (self.name, ".".join(identifier[:-1]), identifier[-1]), self._names_in(_folder_of(expected))
+        this = and_(self._identifier_condition(identifier), TABLES.c.metadata_location == expected)
+        own_row, before = (self.name, ".".join(identifier[:-1]), identifier[-1]), self._names_in(_parent_folder(expected))
 
         def is_gone() -> bool:
             """A table that is gone from its name may have another one since."""
             if own_row not in before or self._current_location(identifier) is not None:
                 return False
-            return self._names_in(_folder_of(expected)) < before
+            return self._names_in(_parent_folder(expected)) < before
 
         with self._connection() as connection:
             changed = connection.execute(delete(TABLES).where(this)).rowcount
@@ -226,7 +226,7 @@ class SqlCatalog(PointerCatalog):
 
     # the database
 
-    def _row_of(self, identifier: Identifier) -> ColumnElement[bool]:
+    def _identifier_condition(self, identifier: Identifier) -> ColumnElement[bool]:
         return and_(
             TABLES.c.catalog_name == self.name,
             TABLES.c.table_namespace == ".".join(identifier[:-1]),
@@ -270,10 +270,10 @@ class SqlCatalog(PointerCatalog):
         except IntegrityError:
             raise
         except DBAPIError as e:
-            raise error_of(self.name, e) from e
+            raise sql_error(self.name, e) from e
 
 
-def _folder_of(location: str) -> str:
+def _parent_folder(location: str) -> str:
     return location.rpartition("/")[0] + "/"
 
 

@@ -34,7 +34,7 @@ _LASTING = ("0A", "22", "26", "28", "34", "3D", "3F", "42", "44")
 """Errors caused by the statement, its values, or the role's rights: a retry does not help."""
 
 
-def error_of(catalog: str, e: DBAPIError) -> IcebergOpsError:
+def sql_error(catalog: str, e: DBAPIError) -> IcebergOpsError:
     """NotAppliedError or RefusedError if the statement certainly had no effect, CatalogUnavailableError if this is not known."""
     message = f"catalog {catalog}: {' '.join(str(e.orig or e).split())}"
     if getattr(e.orig, "sqlite_errorcode", 0) & _SQLITE_PRIMARY in _SQLITE_NOT_APPLIED:

@@ -14,7 +14,7 @@ from iceberg_ops.catalog.base import attempts, moved_while_dropped
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation
 from iceberg_ops.catalog.outcomes import dropped_in_part, incomplete_if_interrupted, reason, unknown_outcome
-from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, version_of
+from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, parse_version
 from iceberg_ops.deletion.metadata_files import delete_pointers
 from iceberg_ops.errors import (
     CatalogUnavailableError,
@@ -48,7 +48,7 @@ class TableDrop:
         if (newest := versions.newest()) != location:
             raise moved_while_dropped(self.identifier) if newest else self._no_table()
         before = _names(versions)
-        uuid, current = versions.uuid_of(location.rpartition("/")[2]), version_of(location) or 0
+        uuid, current = versions.version_uuid(location.rpartition("/")[2]), parse_version(location) or 0
         if not uuid:
             self._delete_without_mark(self._own_names(uuid, current, before))
             return
@@ -69,7 +69,7 @@ class TableDrop:
         owners = self._asked(self.versions.owners)
         dropped = self._asked(self.versions.dropped)
         own_versions = [
-            n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))
+            n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (parse_version(n) or 0) < current))
         ]
         return [*own_versions, *([HINT] if set(owners.values()) <= {uuid, None, *dropped} else [])]
 
@@ -77,7 +77,7 @@ class TableDrop:
         """Delete the files of the marked table in the folder of versions. Versions from before the table had its uuid are deleted
         first and separately: they count as dropped only as long as the next version exists."""
         try:
-            early = [n for n in names if version_of(n) is not None and not self._has_uuid(n)]
+            early = [n for n in names if parse_version(n) is not None and not self._has_uuid(n)]
             failures = self._deleted(early)
             if not failures:
                 failures = self._deleted([n for n in names if n not in early])
@@ -111,7 +111,7 @@ class TableDrop:
 
     def _has_uuid(self, name: str) -> bool:
         try:
-            return self.versions.uuid_of(name) != ""
+            return self.versions.version_uuid(name) != ""
         except (CorruptTableError, FileNotFoundError):
             return True
 
@@ -125,7 +125,7 @@ class TableDrop:
         try:
             for _ in attempts(CREATE_ATTEMPTS, self.creation.sleep):
                 try:
-                    if versions.mark_dropped(uuid, mark) or (doubt is not None and versions.mark_of(uuid) == mark):
+                    if versions.mark_dropped(uuid, mark) or (doubt is not None and versions.drop_mark(uuid) == mark):
                         return
                     raise self._no_table()
                 except NoSuchTableError:
@@ -145,7 +145,7 @@ class TableDrop:
         """Mark the table once more, with the names of the version files that exist when it no longer counts; returns these names.
         A writer that finds its own file among them leaves it to the drop."""
         names = _names(versions)
-        highest = max((version_of(name) or 0 for name in names), default=current)
+        highest = max((parse_version(name) or 0 for name in names), default=current)
         versions.mark_dropped(uuid, DropMark(highest + 1, names), again=True)
         return names
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import CorruptTableError, TerminalError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
@@ -29,7 +29,7 @@ from iceberg_ops.serde.json.metadata_json import metadata_head_from_json
 from iceberg_ops.spec.table_uuid import uuid_key
 from iceberg_ops.table.metadata_files import hinted_version, read_metadata
 from iceberg_ops.table.same_table import share_a_snapshot
-from iceberg_ops.table.stored_files import failure_of
+from iceberg_ops.table.stored_files import read_failure
 
 HINT = "version-hint.text"
 LOOKS = 4
@@ -62,7 +62,7 @@ class TableVersions:
         """Every version file, also of dropped tables."""
         by_version: Listed = {}
         for name in names_in(self.io, self.folder):
-            if (version := version_of(name)) is not None:
+            if (version := parse_version(name)) is not None:
                 by_version.setdefault(version, []).append(name)
         return by_version
 
@@ -119,7 +119,7 @@ class TableVersions:
         except (OSError, TerminalError):
             return None  # Any lasting failure counts as no hint: a folder, a circular link, no permission.
 
-    def uuid_of(self, name: str) -> str:
+    def version_uuid(self, name: str) -> str:
         """The key of the uuid (``uuid_key``) of the table that the version file belongs to. Raises FileNotFoundError,
         CorruptTableError."""
         location = f"{self.folder}/{name}"
@@ -128,7 +128,7 @@ class TableVersions:
         except FileNotFoundError:
             raise
         except OSError as e:
-            raise failure_of(e, location, "metadata file") from e
+            raise read_failure(e, location, "metadata file") from e
         return uuid_key(metadata_head_from_json(data, location).table_uuid)
 
     def mark_dropped(self, uuid: str, mark: DropMark, *, again: bool = False) -> bool:
@@ -141,22 +141,22 @@ class TableVersions:
             return False
         return True
 
-    def mark_of(self, uuid: str) -> DropMark | None:
+    def drop_mark(self, uuid: str) -> DropMark | None:
         """The mark of a dropped table; None if it was not dropped."""
         try:
             last, *names = self.io.read(self.mark_place(uuid)).decode("utf-8", "replace").splitlines() or ("",)
         except FileNotFoundError:
             return None
-        return DropMark(count_of(last) or 0, frozenset(names) or None)
+        return DropMark(parse_count(last) or 0, frozenset(names) or None)
 
     def last_of_dropped(self) -> int:
         """The highest version that a dropped table of this name had, or may still get; 0 if there is none."""
-        return max((mark.last for uuid in self.dropped() if (mark := self.mark_of(uuid)) is not None), default=0)
+        return max((mark.last for uuid in self.dropped() if (mark := self.drop_mark(uuid)) is not None), default=0)
 
     def first_of_new_table(self) -> int:
         """A version above everything that dropped tables of this name have left, or that their late writers may still create."""
         last = self.last_of_dropped()
-        highest = max((version_of(location) or 0 for location in self.dead()), default=0)
+        highest = max((parse_version(location) or 0 for location in self.dead()), default=0)
         return (last if highest <= last else highest + 1) + 1
 
     def has_other_than(self, uuid: str) -> bool:
@@ -184,7 +184,7 @@ class TableVersions:
         for _, names in sorted(self.listed().items(), reverse=True):
             for name in names:
                 try:
-                    uuids[name] = self.uuid_of(name) or self._uuid_of_later(name, above, uuids)
+                    uuids[name] = self.version_uuid(name) or self._uuid_of_later(name, above, uuids)
                 except CorruptTableError:
                     uuids[name] = None
                 except FileNotFoundError:
@@ -198,7 +198,7 @@ class TableVersions:
             return False
         name = location.rpartition("/")[2]
         try:
-            return (self.uuid_of(name) or self.owners().get(name)) in dropped
+            return (self.version_uuid(name) or self.owners().get(name)) in dropped
         except (FileNotFoundError, CorruptTableError):
             return False
 
@@ -231,17 +231,17 @@ class TableVersions:
     def _is_dead(self, name: str, above: Sequence[str], dropped: frozenset[str]) -> bool:
         """``above``: dead files of the next version. A file that cannot be read is not dead: loading it raises the error."""
         try:
-            return (self.uuid_of(name) or self._uuid_of_later(name, above, dict.fromkeys(above, "dead"))) in {*dropped, "dead"}
+            return (self.version_uuid(name) or self._uuid_of_later(name, above, dict.fromkeys(above, "dead"))) in {*dropped, "dead"}
         except CorruptTableError:
             return False
 
 
-def version_of(location: str) -> int | None:
+def parse_version(location: str) -> int | None:
     """The version of a metadata file by its name; None for any other file."""
     m = _VERSION_FILE.fullmatch(location.rpartition("/")[2])
-    return count_of(m[1]) if m else None
+    return parse_count(m[1]) if m else None
 
 
 def is_pointer(location: str) -> bool:
     """Whether a file is a version or the hint: such a file makes a folder a table."""
-    return location.rpartition("/")[2] == HINT or version_of(location) is not None
+    return location.rpartition("/")[2] == HINT or parse_version(location) is not None

@@ -30,7 +30,7 @@ from iceberg_ops.cli.column_definitions import (
     sort_key,
     term,
 )
-from iceberg_ops.cli.default_literals import literal_of
+from iceberg_ops.cli.default_literals import parse_default
 from iceberg_ops.cli.sql_tokens import Tokens
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
@@ -81,7 +81,7 @@ def parse_alterations(texts: Sequence[str]) -> Alterations:
 def _add_column(tokens: Tokens, alterations: Alterations) -> None:
     defined = column(tokens)
     place = _place(tokens)
-    default = MISSING if defined.default is None else literal_of(defined.default, defined.type)
+    default = MISSING if defined.default is None else parse_default(defined.default, defined.type)
     alterations.schema.append(
         lambda e: e.add_column(
             defined.name, defined.type, parent=defined.parent, required=defined.required, doc=defined.doc, default=default
@@ -131,7 +131,7 @@ def _alter_column(tokens: Tokens, alterations: Alterations) -> None:
         alterations.schema.append(lambda e: e.update_doc(name, doc))
     elif tokens.take("SET", "DEFAULT"):
         text = tokens.until()
-        alterations.schema.append(lambda e: e.update_default(name, literal_of(text, e.column(name).type)))
+        alterations.schema.append(lambda e: e.update_default(name, parse_default(text, e.column(name).type)))
     elif (place := _place(tokens)) is not None:
         alterations.schema.append(_move(name, parent, place))
     else:

@@ -11,7 +11,7 @@ import click
 from iceberg_ops.cli.completion import table_argument, tables
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
-from iceberg_ops.cli.target import find_catalog_of, json_option, open_in_catalog, parse_options
+from iceberg_ops.cli.target import find_catalog_and_identifier, json_option, open_in_catalog, parse_options
 from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.secrets import without_secrets
 from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
@@ -33,7 +33,7 @@ def ls(place: str | None, recursive: bool, as_json: bool) -> None:
             raise OptionError("--recursive needs a catalog: iceberg-ops ls -r CATALOG")
         rows, title = _catalogs(), "catalogs"
     else:
-        catalog, namespace = _namespace_of(place)
+        catalog, namespace = _parse_namespace(place)
         rows, title = list(_within(catalog, namespace, recursive)), place
     if as_json:
         print_json(rows)
@@ -110,7 +110,7 @@ def _ask_to_purge(target: str) -> None:
 
 def _drop_unread(target: str, why: CorruptTableError, as_json: bool) -> None:
     """Drop a table whose metadata file cannot be read; it cannot be restored."""
-    catalog, identifier = find_catalog_of(target)
+    catalog, identifier = find_catalog_and_identifier(target)
     catalog.drop_table(identifier)
     with output_of_done_work():
         if as_json:
@@ -129,7 +129,7 @@ def rename(target: str, new: str, as_json: bool) -> None:
     NEW is catalog.namespace.name.
     """
     catalog, table = open_in_catalog(target)
-    other, identifier = find_catalog_of(new)
+    other, identifier = find_catalog_and_identifier(new)
     if other.name != catalog.name:
         raise OptionError(
             f"{new}: a table stays in its catalog, {catalog.name}; register its metadata file in {other.name} instead"
@@ -154,7 +154,7 @@ def namespace(place: str, create: bool, properties: tuple[str, ...], drops: bool
         raise OptionError("--create and --drop were given: choose one")
     if properties and not create:
         raise OptionError("--property: only a new namespace takes properties: give --create, too")
-    catalog, name = _namespace_of(place)
+    catalog, name = _parse_namespace(place)
     if not name:
         raise OptionError(f"{place}: must be CATALOG.NAMESPACE")
     if create:
@@ -180,7 +180,7 @@ def namespace(place: str, create: bool, properties: tuple[str, ...], drops: bool
             print_rows(rows, title=place, empty=f"{place}: it has no properties")
 
 
-def _namespace_of(place: str) -> tuple[Catalog, tuple[str, ...]]:
+def _parse_namespace(place: str) -> tuple[Catalog, tuple[str, ...]]:
     """The catalog, and the namespace in it; for only a catalog the empty one. Raises OptionError, NoSuchNamespaceError for a name
     with an empty part."""
     from iceberg_ops.catalog.configuration import find_catalog

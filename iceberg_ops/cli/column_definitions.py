@@ -206,12 +206,12 @@ def term(tokens: Tokens) -> TransformTerm:
     name = tokens.dotted_name()
     if not tokens.take("("):
         return TransformTerm(IDENTITY, name)
-    parsed = _transform_of(tokens, name.lower())
+    parsed = _parse_transform(tokens, name.lower())
     tokens.expect(")")
     return parsed
 
 
-def _transform_of(tokens: Tokens, name: str) -> TransformTerm:
+def _parse_transform(tokens: Tokens, name: str) -> TransformTerm:
     if name in ("bucket", "truncate"):
         number = tokens.whole_number()
         tokens.expect(",")

@@ -35,7 +35,7 @@ def tables(_: click.Context, __: click.Parameter, begun: str) -> list[Completion
         return []
 
 
-def one_of(names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+def complete_from(names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     """Those of ``names`` that begin with the typed text."""
     return lambda _, __, begun: [CompletionItem(name) for name in names if name.startswith(begun)]
 
@@ -45,7 +45,7 @@ def actions_or_tables(context: click.Context, parameter: click.Parameter, begun:
     from iceberg_ops.config.actions import ACTIONS
 
     actions = [] if parameter.name == "target" and "." not in str(context.params.get("action")) else [*ACTIONS]
-    offered = one_of(actions)(context, parameter, begun.replace("-", "_"))
+    offered = complete_from(actions)(context, parameter, begun.replace("-", "_"))
     return [*offered, *tables(context, parameter, begun)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iceberg_ops.cli.completion import table_argument
-from iceberg_ops.cli.target import ensure_namespace, find_catalog_of, json_option, parse_options
+from iceberg_ops.cli.target import ensure_namespace, find_catalog_and_identifier, json_option, parse_options
 from iceberg_ops.errors import CorruptTableError, OptionError
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ def create(
 
     if (columns is None) == (like is None):
         raise OptionError("give either the columns or --like FILE")
-    schema = schema_of(parse_columns(columns), identifier) if columns is not None else schema_of_file(like or "", identifier)
+    schema = build_schema(parse_columns(columns), identifier) if columns is not None else schema_of_file(like or "", identifier)
     check_nesting(schema)
-    spec = spec_of(schema, parse_terms(partitioned_by) if partitioned_by else [])
-    order = order_of(schema, parse_sort_keys(ordered_by) if ordered_by else [])
+    spec = build_spec(schema, parse_terms(partitioned_by) if partitioned_by else [])
+    order = build_sort_order(schema, parse_sort_keys(ordered_by) if ordered_by else [])
     set_properties = parse_options(properties, "--property")
     check_properties(set_properties, schema)
-    catalog, name = find_catalog_of(target)
+    catalog, name = find_catalog_and_identifier(target)
     ensure_namespace(catalog, target, name[:-1], create=create_namespace)
     table = catalog.create_table(name, schema, spec=spec, sort_order=order, location=location, properties=set_properties)
     with output_of_done_work():
@@ -77,11 +77,11 @@ def check_properties(given: Mapping[str, str], schema: Schema) -> None:
         click.echo(f"warning: {sentence}", err=True)
 
 
-def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) -> Schema:
+def build_schema(columns: list[ColumnDefinition], identifier: str | None = None) -> Schema:
     """A schema with placeholder ids. Raises OptionError for a repeated name, SchemaError."""
     from itertools import count
 
-    from iceberg_ops.cli.default_literals import literal_of
+    from iceberg_ops.cli.default_literals import parse_default
     from iceberg_ops.spec.fresh_ids import with_fresh_ids
     from iceberg_ops.spec.name_matching import check_no_twins
     from iceberg_ops.spec.schema import Schema
@@ -91,7 +91,7 @@ def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) ->
     for n, c in enumerate(columns):
         if c.parent is not None:
             raise OptionError(f"column {c.full_name}: a field of a struct is written in its type, a dot in a name in back quotes")
-        default = MISSING if c.default is None else literal_of(c.default, c.type)
+        default = MISSING if c.default is None else parse_default(c.default, c.type)
         fields.append(NestedField(n, c.name, c.type, c.required, c.doc, default, default))
     ids = count(1)
     struct = with_fresh_ids(StructType(tuple(fields)), lambda: next(ids))
@@ -135,7 +135,7 @@ def _field_id(schema: Schema, name: str) -> int:
     return column.field_id
 
 
-def spec_of(schema: Schema, terms: list[TransformTerm]) -> PartitionSpec:
+def build_spec(schema: Schema, terms: list[TransformTerm]) -> PartitionSpec:
     """A partition spec over ``schema``'s ids. Raises OptionError for an unknown column."""
     from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 
@@ -148,7 +148,7 @@ def spec_of(schema: Schema, terms: list[TransformTerm]) -> PartitionSpec:
     )
 
 
-def order_of(schema: Schema, keys: list[SortKey]) -> SortOrder:
+def build_sort_order(schema: Schema, keys: list[SortKey]) -> SortOrder:
     """A sort order over ``schema``'s ids. Raises SchemaError."""
     from iceberg_ops.spec.sort_evolution import SortOrderBuilder
     from iceberg_ops.spec.sorting import SortDirection

@@ -16,7 +16,7 @@ _FLOATING = frozenset({"float", "double"})
 _NUMERIC = frozenset({"int", "long", "float", "double", "decimal", "string"})
 
 
-def literal_of(text: str, type_: IcebergType) -> Any:
+def parse_default(text: str, type_: IcebergType) -> Any:
     """The value, None for NULL. Raises OptionError for text that is not a literal of ``type_``."""
     from iceberg_ops.expressions.predicates import Literal
     from iceberg_ops.expressions.where_literals import Null, constant

@@ -56,17 +56,17 @@ def evolve(
     if union_by_name is not None:
         asked.schema.append(_union(union_by_name))
     catalog, table = open_in_catalog(target)
-    operations, outcome = operations_of(table, asked, allow_incompatible)
+    operations, outcome = plan_operations(table, asked, allow_incompatible)
     if operations and not dry_run:
         outcome = commit(catalog, table, Transaction(operations=tuple(operations))).table.metadata
     with nullcontext() if dry_run else output_of_done_work():
         show_table(target, outcome, as_json, "would become" if dry_run else "changed" if operations else "unchanged")
 
 
-def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = False) -> tuple[list[Operation], TableMetadata]:
+def plan_operations(table: Table, asked: Alterations, allow_incompatible: bool = False) -> tuple[list[Operation], TableMetadata]:
     """The operations to commit, and the resulting metadata of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
-    from iceberg_ops.cli.create import check_properties, order_of
+    from iceberg_ops.cli.create import build_sort_order, check_properties
     from iceberg_ops.commit.operations.metadata_updates import (
         UpdateProperties,
         UpdateSchema,
@@ -111,7 +111,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         operations.append(UpdateSpec(spec=partitions.apply()))
         metadata = apply_updates(metadata, partitions.updates(), now_ms=now)
     if (sort_keys := asked.sort_keys_by(names)) is not None:
-        order = order_of(metadata.schema, sort_keys)
+        order = build_sort_order(metadata.schema, sort_keys)
         operations.append(UpdateSortOrder(sort_order=order))
         metadata = apply_updates(metadata, [AddSortOrder(order), SetDefaultSortOrder(LAST_ADDED)], now_ms=now)
     if properties or asked.removed_properties:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iceberg_ops.cli.output import partition_text, print_json, print_rows
-from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options, where_of
+from iceberg_ops.cli.target import json_option, open_table, parse_instant, parse_optional_where, snapshot_options, target_options
 from iceberg_ops.config.plurals import counted
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def files(
     from iceberg_ops.table.inspection import partition_row
 
     table = open_table(target, locations)
-    scan = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
+    scan = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=parse_optional_where(where))
     scan_plan = plan(table, scan)
     _say_what_rules_out_no_file(scan_plan)
     documents = [task_document(scan_plan, task) for task in scan_plan.tasks]

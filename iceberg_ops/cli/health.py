@@ -12,7 +12,7 @@ import click
 from iceberg_ops.cli.completion import tables
 from iceberg_ops.cli.known_secrets import known_secrets
 from iceberg_ops.cli.output import print_json, print_rows
-from iceberg_ops.cli.policy import policy_of
+from iceberg_ops.cli.policy import effective_policy
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table
 from iceberg_ops.config.secrets import hide
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError, ValidationError
@@ -35,11 +35,11 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
 
     TABLE may also be a catalog, a namespace, or a glob over names; default: all tables of the catalogs of --policy.
     """
-    from iceberg_ops.cli.table_choice import tables_meant
+    from iceberg_ops.cli.table_choice import expand_targets
 
     if not targets and policy_file is None:
         raise click.UsageError("name a table, a namespace or a glob, or a --policy whose catalogs are meant")
-    targets = tuple(tables_meant(targets or _catalogs_of(policy_file or "")))
+    targets = tuple(expand_targets(targets or _policy_catalogs(policy_file or "")))
     for target in targets:
         check_takes_mapping(target, locations)
     opened: dict[str, Catalog] = {}
@@ -63,7 +63,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     print_rows(rows, title=f"maintenance of {tables[0]}" if len(tables) == 1 else "maintenance", empty="nothing to say")
 
 
-def _catalogs_of(policy_file: str) -> list[str]:
+def _policy_catalogs(policy_file: str) -> list[str]:
     from iceberg_ops.cli.policy import read
     from iceberg_ops.config.policy_lint import load_policy
 
@@ -84,7 +84,7 @@ def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any
         raise OptionError(
             f"{target}: a path has no place in a policy; name the table as catalog.namespace.name, or leave out --policy"
         )
-    effective = policy_of(policy_file, target)
+    effective = effective_policy(policy_file, target)
     return [
         (step.label, {"job": step.action, "options": step.option_texts(), "where": step.where, "branch": step.branch})
         for step in effective.steps

@@ -11,7 +11,7 @@ import sys
 import click
 
 from iceberg_ops.cli.completion import table_argument
-from iceberg_ops.cli.target import ensure_namespace, find_catalog_of, json_option, parse_options
+from iceberg_ops.cli.target import ensure_namespace, find_catalog_and_identifier, json_option, parse_options
 
 
 @click.command()
@@ -23,7 +23,7 @@ def register(target: str, metadata_file: str, as_json: bool) -> None:
     from iceberg_ops.cli.standard_output import output_of_done_work
     from iceberg_ops.cli.table_view import show_table
 
-    catalog, name = find_catalog_of(target)
+    catalog, name = find_catalog_and_identifier(target)
     table = catalog.register_table(name, metadata_file)
     with output_of_done_work():
         show_table(target, table.metadata, as_json, "registered")
@@ -59,7 +59,7 @@ def import_folder(
     from iceberg_ops.config.known_properties import check_values
     from iceberg_ops.io.locations import absolute_under
 
-    catalog, name = find_catalog_of(target)
+    catalog, name = find_catalog_and_identifier(target)
     folder = absolute_under(catalog.io, folder).rstrip("/")
     ensure_namespace(catalog, target, name[:-1], create=create_namespace)
     set_properties = parse_options(properties, "--property")

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from iceberg_ops.cli.ages import age_text
-from iceberg_ops.cli.completion import one_of
+from iceberg_ops.cli.completion import complete_from
 from iceberg_ops.cli.output import partition_text, print_json, print_pairs, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
 from iceberg_ops.config.near_names import did_you_mean
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.spec import summary_keys
 
 _SUMMARY = {
@@ -50,7 +50,7 @@ TOPICS = ("snapshots", "refs", "history", "manifests", "files", "partitions", "s
 
 @click.command()
 @target_options
-@click.argument("topic", shell_complete=one_of(TOPICS))
+@click.argument("topic", shell_complete=complete_from(TOPICS))
 @snapshot_options
 @json_option
 def inspect(
@@ -62,7 +62,7 @@ def inspect(
     partitions are those of the current snapshot unless another is chosen.
     """
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
-    from iceberg_ops.table.former_columns import as_it_was
+    from iceberg_ops.table.former_columns import table_with_schema
     from iceberg_ops.table.inspection import inspect as rows_of
 
     if topic not in TOPICS and target in TOPICS:
@@ -71,7 +71,7 @@ def inspect(
         raise click.UsageError(f"no topic {topic!r}{did_you_mean(topic, TOPICS)}: the topics are {', '.join(TOPICS)}")
     table = open_table(target, locations)
     snapshot, schema = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of))
-    rows = rows_of(as_it_was(table, schema), topic, snapshot)
+    rows = rows_of(table_with_schema(table, schema), topic, snapshot)
     if as_json:
         print_json(rows)
     elif topic == "metadata":
@@ -107,7 +107,9 @@ def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
     from iceberg_ops.commit.protocol.run_keys import ACTION
 
     summary = row.get("summary") or {}
-    counts = {title: count_of(text) if (text := summary.get(key)) and text.isdigit() else text for title, key in _SUMMARY.items()}
+    counts = {
+        title: parse_count(text) if (text := summary.get(key)) and text.isdigit() else text for title, key in _SUMMARY.items()
+    }
     shown = {"snapshot": row["snapshot_id"], "committed (UTC)": _short_time(row["committed_at"]), "operation": row["operation"]}
     return shown | {"action": summary.get(ACTION)} | counts | {"parent": row["parent_id"]}
 

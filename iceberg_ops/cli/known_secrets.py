@@ -34,10 +34,10 @@ def known_secrets() -> tuple[str, ...]:
 def _of_catalogs() -> frozenset[str]:
     """A document that cannot be read has no secrets, because nothing could have used it."""
     from iceberg_ops.catalog.configuration import read_catalogs
-    from iceberg_ops.config.secrets import secrets_of
+    from iceberg_ops.config.secrets import secrets_in_properties
     from iceberg_ops.errors import OptionError
 
     try:
-        return frozenset(secret for config in read_catalogs() for secret in secrets_of(config.properties))
+        return frozenset(secret for config in read_catalogs() for secret in secrets_in_properties(config.properties))
     except (OptionError, OSError):
         return frozenset()

@@ -33,7 +33,7 @@ from iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import CORRECT, IcebergOpsError, next_step_after
 
 
-class Registered(NamedTuple):
+class CommandEntry(NamedTuple):
     """The place of a command (module, attribute), its help line, and whether it changes tables, known without importing it."""
 
     module: str
@@ -42,42 +42,44 @@ class Registered(NamedTuple):
     changes: bool = False
 
 
-COMMANDS: dict[str, Registered] = {
-    "scan": Registered("iceberg_ops.cli.scan", "scan", "Print the rows of a table."),
-    "files": Registered("iceberg_ops.cli.files", "files", "List the data files that a scan reads, with their delete files."),
-    "inspect": Registered(
+COMMANDS: dict[str, CommandEntry] = {
+    "scan": CommandEntry("iceberg_ops.cli.scan", "scan", "Print the rows of a table."),
+    "files": CommandEntry("iceberg_ops.cli.files", "files", "List the data files that a scan reads, with their delete files."),
+    "inspect": CommandEntry(
         "iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and other metadata."
     ),
-    "check": Registered("iceberg_ops.cli.check", "check", "Check that all files of a table exist and agree with its metadata."),
-    "ls": Registered("iceberg_ops.cli.catalogs", "ls", "List catalogs, or the namespaces and tables of one."),
-    "namespace": Registered(
+    "check": CommandEntry("iceberg_ops.cli.check", "check", "Check that all files of a table exist and agree with its metadata."),
+    "ls": CommandEntry("iceberg_ops.cli.catalogs", "ls", "List catalogs, or the namespaces and tables of one."),
+    "namespace": CommandEntry(
         "iceberg_ops.cli.catalogs", "namespace", "Show a namespace's properties, create it, or drop it.", changes=True
     ),
-    "create": Registered("iceberg_ops.cli.create", "create", "Create a table.", changes=True),
-    "evolve": Registered(
+    "create": CommandEntry("iceberg_ops.cli.create", "create", "Create a table.", changes=True),
+    "evolve": CommandEntry(
         "iceberg_ops.cli.evolve", "evolve", "Change schema, partitioning, sort order or properties.", changes=True
     ),
-    "rename": Registered("iceberg_ops.cli.catalogs", "rename", "Rename a table.", changes=True),
-    "drop": Registered("iceberg_ops.cli.catalogs", "drop", "Drop a table; its files stay unless --purge is given.", changes=True),
-    "branch": Registered("iceberg_ops.cli.refs", "branch", "Create, move or drop a branch.", changes=True),
-    "tag": Registered("iceberg_ops.cli.refs", "tag", "Create, move or drop a tag.", changes=True),
-    "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Roll a branch back to an earlier snapshot.", changes=True),
-    "publish": Registered("iceberg_ops.cli.refs", "publish", "Publish a staged snapshot, or cherry-pick one.", changes=True),
-    "append": Registered("iceberg_ops.cli.rows", "append", "Append rows.", changes=True),
-    "overwrite": Registered("iceberg_ops.cli.rows", "overwrite", "Replace rows.", changes=True),
-    "upsert": Registered("iceberg_ops.cli.rows", "upsert", "Replace rows by key, without reading the table.", changes=True),
-    "delete": Registered("iceberg_ops.cli.rows", "delete", "Delete rows.", changes=True),
-    "update": Registered("iceberg_ops.cli.rows", "update", "Update rows.", changes=True),
-    "merge": Registered("iceberg_ops.cli.rows", "merge", "Merge rows: update, delete, insert.", changes=True),
-    "plan": Registered("iceberg_ops.cli.maintenance", "plan", "Show what a maintenance action would do."),
-    "run": Registered("iceberg_ops.cli.maintenance", "run", "Run a maintenance action, or a job spec.", changes=True),
-    "import": Registered(
+    "rename": CommandEntry("iceberg_ops.cli.catalogs", "rename", "Rename a table.", changes=True),
+    "drop": CommandEntry("iceberg_ops.cli.catalogs", "drop", "Drop a table; its files stay unless --purge is given.", changes=True),
+    "branch": CommandEntry("iceberg_ops.cli.refs", "branch", "Create, move or drop a branch.", changes=True),
+    "tag": CommandEntry("iceberg_ops.cli.refs", "tag", "Create, move or drop a tag.", changes=True),
+    "rollback": CommandEntry("iceberg_ops.cli.refs", "rollback", "Roll a branch back to an earlier snapshot.", changes=True),
+    "publish": CommandEntry("iceberg_ops.cli.refs", "publish", "Publish a staged snapshot, or cherry-pick one.", changes=True),
+    "append": CommandEntry("iceberg_ops.cli.rows", "append", "Append rows.", changes=True),
+    "overwrite": CommandEntry("iceberg_ops.cli.rows", "overwrite", "Replace rows.", changes=True),
+    "upsert": CommandEntry("iceberg_ops.cli.rows", "upsert", "Replace rows by key, without reading the table.", changes=True),
+    "delete": CommandEntry("iceberg_ops.cli.rows", "delete", "Delete rows.", changes=True),
+    "update": CommandEntry("iceberg_ops.cli.rows", "update", "Update rows.", changes=True),
+    "merge": CommandEntry("iceberg_ops.cli.rows", "merge", "Merge rows: update, delete, insert.", changes=True),
+    "plan": CommandEntry("iceberg_ops.cli.maintenance", "plan", "Show what a maintenance action would do."),
+    "run": CommandEntry("iceberg_ops.cli.maintenance", "run", "Run a maintenance action, or a job spec.", changes=True),
+    "import": CommandEntry(
         "iceberg_ops.cli.imports", "import_folder", "Create a table from existing Parquet files without copying them.", changes=True
     ),
-    "register": Registered("iceberg_ops.cli.imports", "register", "Add a table to a catalog from its metadata file.", changes=True),
-    "health": Registered("iceberg_ops.cli.health", "health", "Show which maintenance tables need, and why."),
-    "catalog": Registered("iceberg_ops.cli.catalog_test", "catalog", "Test a catalog and its store step by step."),
-    "policy": Registered("iceberg_ops.cli.policy", "policy", "Check and explain maintenance policies."),
+    "register": CommandEntry(
+        "iceberg_ops.cli.imports", "register", "Add a table to a catalog from its metadata file.", changes=True
+    ),
+    "health": CommandEntry("iceberg_ops.cli.health", "health", "Show which maintenance tables need, and why."),
+    "catalog": CommandEntry("iceberg_ops.cli.catalog_test", "catalog", "Test a catalog and its store step by step."),
+    "policy": CommandEntry("iceberg_ops.cli.policy", "policy", "Check and explain maintenance policies."),
 }
 
 
@@ -85,7 +87,7 @@ _ONLY_SHOW = frozenset({"--dry-run", "--help", "-h"})
 """With these options no command changes anything."""
 
 
-class _Ended(Exception):
+class _EndedWith(Exception):
     """Carries an exception of a command past click, which handles every Ctrl-C itself and treats every broken pipe as success."""
 
     def __init__(self, error: BaseException) -> None:
@@ -100,7 +102,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except (OSError, KeyboardInterrupt) as e:
-            raise _Ended(e) from e
+            raise _EndedWith(e) from e
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
@@ -144,7 +146,7 @@ def run(arguments: Sequence[str]) -> int:
         return _with_output(arguments, code if isinstance(code, int) else 0)
     except ReaderGone:
         return _with_output(arguments, 0)
-    except _Ended as e:
+    except _EndedWith as e:
         return _failed(e.error, arguments, debug)
     except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - the last line of defence: an on-call script must see one line and exit code 1
         return _failed(e, arguments, debug)

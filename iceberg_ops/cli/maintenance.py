@@ -21,7 +21,7 @@ from iceberg_ops.cli.completion import actions_or_tables
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.known_secrets import learn
 from iceberg_ops.cli.output import print_json
-from iceberg_ops.cli.source import source_of, source_options
+from iceberg_ops.cli.source import parse_source, source_options
 from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
@@ -31,7 +31,7 @@ from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, NeedsSp
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from iceberg_ops.cli.spark_process import Ended
+    from iceberg_ops.cli.spark_process import ProcessEnd
     from iceberg_ops.config.job_spec import JobSpec
     from iceberg_ops.config.report import ActionReport
 
@@ -134,7 +134,7 @@ def run(
     job_spec: str | None,
     **given_source: Any,
 ) -> int:
-    source = source_of(**given_source)
+    source = parse_source(**given_source)
     if job_spec is not None:
         if options or source or any(given is not None for given in (action, target, where, branch)):
             raise OptionError(
@@ -265,7 +265,7 @@ def _planned_rows(job: JobSpec) -> ActionReport | None:
         except (IcebergOpsError, KeyboardInterrupt) as e:
             if job.run_key is not None and isinstance(e, IcebergOpsError):
                 return None
-            if (written_report := _report_of(job, written)) is not None:
+            if (written_report := _read_own_report(job, written)) is not None:
                 write_report(job, msgspec.structs.replace(written_report, dry_run=False))
             raise
 
@@ -289,7 +289,7 @@ def _try_here(job: JobSpec, as_json: bool) -> int:
             is_ours = False
             raise
         finally:
-            if is_ours and (report := _report_of(job, written)) is not None:
+            if is_ours and (report := _read_own_report(job, written)) is not None:
                 write_report(job, report)
 
 
@@ -312,7 +312,7 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
     from iceberg_ops.actions.run.report_file import check_report_place, write_report
     from iceberg_ops.cli.spark_launcher import spark_submit
-    from iceberg_ops.cli.spark_process import Ended, stoppable
+    from iceberg_ops.cli.spark_process import ProcessEnd, stoppable
     from iceberg_ops.config.document import to_json
     from iceberg_ops.config.report import INTERRUPTED
 
@@ -327,11 +327,11 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
             if not written.exists():
                 raise
             if not isinstance(e, KeyboardInterrupt):
-                if (report := _report_of(job, written)) is not None:
+                if (report := _read_own_report(job, written)) is not None:
                     write_report(job, report)
                 raise
-            ended = Ended(STOPPED)
-        report = _report_of(job, written)
+            ended = ProcessEnd(STOPPED)
+        report = _read_own_report(job, written)
         if report is None:
             if ended.exit_code in (1, STOPPED) and ended.said_why:
                 return ended.exit_code
@@ -348,7 +348,7 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
         return WORK_FOUND if report.status == "planned" else 0
 
 
-def _report_of(job: JobSpec, written: Path) -> ActionReport | None:
+def _read_own_report(job: JobSpec, written: Path) -> ActionReport | None:
     """The report that the job wrote; None if there is none, only a part of one, or that of another job."""
     from iceberg_ops.config.document import from_json
     from iceberg_ops.config.report import ActionReport
@@ -361,7 +361,7 @@ def _report_of(job: JobSpec, written: Path) -> ActionReport | None:
     return report if is_own else None
 
 
-def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
+def _lost(job: JobSpec, ended: ProcessEnd) -> IcebergOpsError:
     """The error of a job that ended without a report: it was killed, or could not start."""
     message = f"{job.job} on {job.table}: spark-submit ended with exit code {ended.exit_code} and without a report"
     if job.dry_run:

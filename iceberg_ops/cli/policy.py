@@ -14,7 +14,7 @@ from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
-    from iceberg_ops.config.policy import EffectivePolicy, EffectiveStep, Sourced
+    from iceberg_ops.config.policy import EffectivePolicy, EffectiveStep, SourcedValue
 
 
 @click.group()
@@ -47,7 +47,7 @@ def lint(files: tuple[str, ...], as_json: bool) -> int:
 @json_option
 def explain(file: str, table: str, as_json: bool) -> int:
     """Show the settings of one table in FILE, and which layer each value comes from."""
-    effective = policy_of(file, table)
+    effective = effective_policy(file, table)
     if as_json:
         print_json(document(effective))
         return 0
@@ -69,7 +69,7 @@ def explain(file: str, table: str, as_json: bool) -> int:
     return 0
 
 
-def policy_of(file: str, table: str) -> EffectivePolicy:
+def effective_policy(file: str, table: str) -> EffectivePolicy:
     """The policy's settings for a table. Raises OptionError for a name that is not catalog.namespace.name, and for a
     catalog that the policy does not name, because nothing in it applies there."""
     from iceberg_ops.config.policy import effective
@@ -81,7 +81,7 @@ def policy_of(file: str, table: str) -> EffectivePolicy:
     return effective(policy, table)
 
 
-def _listed(step: EffectiveStep) -> list[tuple[str, Sourced | None]]:
+def _listed(step: EffectiveStep) -> list[tuple[str, SourcedValue | None]]:
     """A step's options by name; one empty row for a step without options."""
     return [*sorted(step.options.items())] or [("", None)]
 

@@ -56,7 +56,7 @@ def branch(
 
     act = _only_one({"--drop": drop, "--rename": rename, "--fast-forward": fast_forward, "--replace": replace})
     if act not in (None, "--replace"):
-        _reads_none_of(
+        _forbid_options(
             act,
             {
                 "--snapshot-id": snapshot_id,
@@ -103,7 +103,7 @@ def tag(
 
     _only_one({"--drop": drop, "--replace": replace})
     if drop:
-        _reads_none_of("--drop", {"--snapshot-id": snapshot_id, "--ref": ref, "--retain": retain})
+        _forbid_options("--drop", {"--snapshot-id": snapshot_id, "--ref": ref, "--retain": retain})
     opened = open_in_catalog(target)
     operation: Operation = refs.RemoveRef(ref=name, type="tag")
     if not drop:
@@ -165,7 +165,7 @@ def _only_one(given: dict[str, object]) -> str | None:
     return named[0] if named else None
 
 
-def _reads_none_of(act: str, options: dict[str, object]) -> None:
+def _forbid_options(act: str, options: dict[str, object]) -> None:
     """Raise OptionError for an option that ``act`` does not use."""
     if surplus := next((name for name, value in options.items() if value is not None), None):
         raise OptionError(f"{surplus}: {act} does not read it; nothing was changed: leave it out")

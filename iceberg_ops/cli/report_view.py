@@ -73,7 +73,7 @@ def _print_counts(console: Console, report: ActionReport) -> None:
         for column in table.columns[1:]:
             column.justify = "right"
         for name in ("snapshots", "data_files", "delete_files", "manifests", "records", "bytes"):
-            table.add_row(name.replace("_", " "), *(f"{_of(state, name):,}" for state in states))
+            table.add_row(name.replace("_", " "), *(f"{_state_value(state, name):,}" for state in states))
         console.print(table)
     counts = {name: value for name, value in report.metrics.items() if value}
     if counts:
@@ -85,7 +85,7 @@ def _print_counts(console: Console, report: ActionReport) -> None:
         console.print(metrics)
 
 
-def _of(state: TableState, name: str) -> Any:
+def _state_value(state: TableState, name: str) -> Any:
     return getattr(state, name)
 
 

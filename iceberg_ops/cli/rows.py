@@ -15,7 +15,7 @@ import click
 from iceberg_ops.cli.action_help import RowCommand
 from iceberg_ops.cli.completion import table_argument
 from iceberg_ops.cli.maintenance import job_for, run_and_show
-from iceberg_ops.cli.source import source_of, source_options
+from iceberg_ops.cli.source import parse_source, source_options
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_options
 from iceberg_ops.config.lanes import LANES
 from iceberg_ops.config.properties import WRITE_MODES
@@ -151,7 +151,7 @@ def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change:
             raise OptionError("give --wap-id or --option wap-id, not both")
         options["wap-id"] = wap_id
     more = {name: given.pop(name) for name in ("branch", "run_key", "lane", "report", "dry_run")}
-    source = source_of(**given) if given else None
+    source = parse_source(**given) if given else None
     if given and source is None:
         raise OptionError(f"{job} needs rows: --from PATH, --query SQL or --from-table TABLE")
     if change:

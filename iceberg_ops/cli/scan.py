@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from iceberg_ops.cli.scan_output import check_output, opened
-from iceberg_ops.cli.target import open_table, parse_instant, snapshot_options, target_options, where_of
+from iceberg_ops.cli.target import open_table, parse_instant, parse_optional_where, snapshot_options, target_options
 from iceberg_ops.errors import OptionError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def scan(
         raise OptionError("--overwrite needs -o FILE: standard output is not replaced")
     names = parse_columns(columns)
     table = open_table(target, locations)
-    request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
+    request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=parse_optional_where(where))
     if changes_from is None and changes_to is None:
         shown, batches_read = _rows(table, request, names, check_texts=kind in (None, *_TEXT_FORMATS))
     elif request != Scan(where=request.where):

@@ -21,7 +21,7 @@ _NAMED = re.compile(r"\.(csv|json|jsonl|ndjson)(\.(gz|bz2|zst|xz|lz4|snappy|defl
 
 
 def source_options(command: F) -> F:
-    """Add the options; the command gets them as the keyword arguments of ``source_of``."""
+    """Add the options; the command gets them as the keyword arguments of ``parse_source``."""
     for option in reversed(
         (
             click.option("--from", "source_paths", multiple=True, metavar="PATH", help="Source: a file or folder (repeatable)."),
@@ -46,7 +46,7 @@ def source_options(command: F) -> F:
     return command
 
 
-def source_of(
+def parse_source(
     *,
     source_paths: tuple[str, ...],
     source_format: str | None,

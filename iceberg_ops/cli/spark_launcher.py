@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from iceberg_ops.cli.spark_process import CommandPipe, Ended, run_to_end
+from iceberg_ops.cli.spark_process import CommandPipe, ProcessEnd, run_to_end
 from iceberg_ops.config.lanes import named_master
 from iceberg_ops.config.variables import variable
 from iceberg_ops.errors import RuntimeMissingError
@@ -25,7 +25,7 @@ OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)([^"]*)"')
 
 
-def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ) -> Ended:
+def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ) -> ProcessEnd:
     """Run the job on Spark (client mode; master from ICEBERG_OPS_SPARK_MASTER, default local[*]); returns how it ended.
 
     Raises RuntimeMissingError for a missing or old Java, and for a missing pyspark.

@@ -31,7 +31,7 @@ _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessEnd:
     """How spark-submit ended: its exit code (128 + n for signal n), and whether its output contains an error line."""
 
     exit_code: int
@@ -98,7 +98,7 @@ class CommandPipe:
         os.close(self._writing)
 
 
-def run_to_end(command: Sequence[str], environment: Mapping[str, str], pipe: CommandPipe) -> Ended:
+def run_to_end(command: Sequence[str], environment: Mapping[str, str], pipe: CommandPipe) -> ProcessEnd:
     """Run the command; its output goes to standard error. However this call ends, the command and its children have ended.
 
     After a Ctrl-C it returns how the interrupted job ended; it raises KeyboardInterrupt if the job had not begun."""
@@ -108,19 +108,19 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str], pipe: Com
     output = _Output(process)
     try:
         try:
-            output.hand_on()
+            output.copy_to_stderr()
         except (KeyboardInterrupt, _Stopped) as e:
             if not pipe.has_begun:
                 raise
             pipe.interrupt()
             seconds = _TIDYING_SECONDS if isinstance(e, KeyboardInterrupt) else _TERM_SECONDS
             with _ended_after(seconds, process), contextlib.suppress(KeyboardInterrupt):
-                output.hand_on()  # A second Ctrl-C ends the job at once.
+                output.copy_to_stderr()  # A second Ctrl-C ends the job at once.
             if isinstance(e, _Stopped):
                 raise
             _end_group(process)
         code = process.wait()
-        return Ended(code if code >= 0 else 128 - code, output.said_why)
+        return ProcessEnd(code if code >= 0 else 128 - code, output.said_why)
     finally:
         _end_group(process)
 
@@ -140,7 +140,7 @@ class _Output:
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def hand_on(self) -> None:
+    def copy_to_stderr(self) -> None:
         """Copy it to standard error until the process has ended."""
         for line in self._lines:
             self.said_why = self.said_why or _ERROR.match(line) is not None

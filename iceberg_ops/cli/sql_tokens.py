@@ -92,7 +92,7 @@ class Tokens:
         if not self.take(*words):
             self.fail(" ".join(words))
 
-    def _of(self, *kinds: str) -> str | None:
+    def _take_kind(self, *kinds: str) -> str | None:
         if self.done or self._tokens[self._next].kind not in kinds:
             return None
         self._next += 1
@@ -100,7 +100,7 @@ class Tokens:
 
     def name(self) -> str:
         """One identifier, back-quoted or plain."""
-        name = self._of("word", "quoted")
+        name = self._take_kind("word", "quoted")
         return name if name is not None else self.fail("a name")
 
     def name_parts(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class Tokens:
 
     def text(self) -> str:
         """A text in single quotes. Raises OptionError for half of a surrogate pair, which an escape can produce."""
-        text = self._of("text")
+        text = self._take_kind("text")
         if text is None:
             self.fail("a text in single quotes")
         if not is_unicode(text):
@@ -125,7 +125,7 @@ class Tokens:
 
     def whole_number(self) -> int:
         """A length, width or count, which the format stores in 32 bits: Java cannot read a table with a greater one."""
-        digits = self._of("number")
+        digits = self._take_kind("number")
         if digits is None or re.fullmatch("[0-9]+", digits) is None:
             self.fail("a whole number")
         if len(digits) > len(str(MOST)) or int(digits) > MOST:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _OF_GLOBS = frozenset("*?[")
 
 
-def tables_meant(targets: Iterable[str]) -> list[str]:
+def expand_targets(targets: Iterable[str]) -> list[str]:
     """The tables of the targets, each once: a table or a path is itself, ``lake.web`` and ``lake`` are all tables in them,
     also in nested namespaces, ``lake.web.*`` those that the glob matches, if no table has that exact name. Raises OptionError for
     an invalid glob, and NoSuchTableError if a place contains no table."""
-    return list(dict.fromkeys(name for target in targets for name in _meant(target)))
+    return list(dict.fromkeys(name for target in targets for name in _expand_target(target)))
 
 
-def _meant(target: str) -> Iterator[str]:
+def _expand_target(target: str) -> Iterator[str]:
     if is_path(target):
         yield target
     elif not _OF_GLOBS.isdisjoint(target):
@@ -34,7 +34,9 @@ def _meant(target: str) -> Iterator[str]:
         yield target
     else:
         catalog, _, namespace = target.partition(".")
-        yield from _found(_names(_configured(catalog), f"{target}." if namespace else f"{catalog}."), f"no table in {target}")
+        yield from _require_some(
+            _names(_configured(catalog), f"{target}." if namespace else f"{catalog}."), f"no table in {target}"
+        )
 
 
 def _matched(glob: str) -> Iterator[str]:
@@ -47,10 +49,10 @@ def _matched(glob: str) -> Iterator[str]:
     called_so = [name for name in names if name == glob or name.startswith(f"{glob}.")]
     if problem is not None and not called_so:
         raise OptionError(f"{glob!r}: {problem}")
-    yield from _found(called_so or (name for name in names if fnmatchcase(name, glob)), f"no table matches {glob!r}")
+    yield from _require_some(called_so or (name for name in names if fnmatchcase(name, glob)), f"no table matches {glob!r}")
 
 
-def _found(names: Iterable[str], otherwise: str) -> list[str]:
+def _require_some(names: Iterable[str], otherwise: str) -> list[str]:
     matching = sorted(names)
     if not matching:
         raise NoSuchTableError(otherwise)

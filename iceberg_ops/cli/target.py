@@ -118,7 +118,7 @@ def open_in_catalog(target: str) -> tuple[Catalog, Table]:
     """The catalog and the table, for commands that change it. Raises OptionError for a path, NoSuchTableError."""
     from iceberg_ops.catalog.near_tables import load_named
 
-    catalog, identifier = find_catalog_of(target)
+    catalog, identifier = find_catalog_and_identifier(target)
     return catalog, load_named(catalog, identifier)
 
 
@@ -134,7 +134,7 @@ def ensure_namespace(catalog: Catalog, target: str, namespace: tuple[str, ...], 
             catalog.create_namespace(namespace)
 
 
-def find_catalog_of(target: str) -> tuple[Catalog, tuple[str, ...]]:
+def find_catalog_and_identifier(target: str) -> tuple[Catalog, tuple[str, ...]]:
     """The catalog of TABLE and the identifier in it. Raises OptionError for a path or an unknown catalog."""
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.catalog.load import load_catalog
@@ -176,7 +176,7 @@ def parse_instant(text: str | None, option: str = "--as-of") -> int | None:
     return (instant - _EPOCH) // timedelta(milliseconds=1)
 
 
-def where_of(text: str | None) -> Expression:
+def parse_optional_where(text: str | None) -> Expression:
     """A WHERE as an expression; without one, every row. Raises WhereError."""
     from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 

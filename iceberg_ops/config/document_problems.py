@@ -27,8 +27,8 @@ def whole_document(data: bytes | str, kind: type[T], name: str) -> T:
     content = read_yaml(data, name)
     shape = ShapeProblems()
     right = shape.right_parts({} if content is None else content, kind)
-    if shape.found:
-        (line, problem), *others = with_lines(data, shape.found)
+    if shape.problems:
+        (line, problem), *others = with_lines(data, shape.problems)
         more = f" ({counted(len(others), 'more problem')} below)" if others else ""
         raise OptionError(f"{name}:{line}: {problem}{more}")
     try:
@@ -42,7 +42,7 @@ class ShapeProblems:
     value of a wrong type."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.problems: list[str] = []
 
     def right_parts(self, value: Any, kind: Any, path: str = "") -> Any:
         """``value`` without the wrong parts; ``msgspec.UNSET`` if nothing is left."""
@@ -66,7 +66,7 @@ class ShapeProblems:
         return value
 
     def _struct(self, value: Mapping[Any, Any], fields: Mapping[str, msgspec.structs.FieldInfo], path: str) -> Any:
-        before = len(self.found)
+        before = len(self.problems)
         right = {}
         for name, inner in value.items():
             if name not in fields:
@@ -78,7 +78,7 @@ class ShapeProblems:
         required = [name for name, f in fields.items() if f.required]
         for name in (name for name in required if name not in value):
             self._wrong(path or "the document", f"key {name!r} is missing")
-        is_whole = len(self.found) == before or all(name in right for name in required)
+        is_whole = len(self.problems) == before or all(name in right for name in required)
         return right if is_whole else msgspec.UNSET
 
     def _keyed(self, name: object, inner: Any, kind: Any, path: str) -> Any:
@@ -87,7 +87,7 @@ class ShapeProblems:
         return self.right_parts(inner, kind, _below(path, name))
 
     def _wrong(self, path: str, rule: str) -> Any:
-        self.found.append(f"{path}: {rule}")
+        self.problems.append(f"{path}: {rule}")
         return msgspec.UNSET
 
 
@@ -103,10 +103,10 @@ def with_lines(data: bytes | str, problems: Collection[str]) -> list[tuple[int, 
     """Each problem with the line, from 1, of the deepest key or item on its path, in the order of the lines;
     problems of the whole document come last. ``data``: YAML that can be read."""
     root = yaml.compose(data, Loader=yaml.SafeLoader)
-    return sorted(((_line_of(root, problem), problem) for problem in problems), key=lambda at: (at[0] == 1, *at))
+    return sorted(((_find_line(root, problem), problem) for problem in problems), key=lambda at: (at[0] == 1, *at))
 
 
-def _line_of(node: yaml.Node | None, problem: str) -> int:
+def _find_line(node: yaml.Node | None, problem: str) -> int:
     line, rest = 1, problem
     while node is not None:
         inner, taken = _inner(node, rest)

@@ -22,7 +22,7 @@ from iceberg_ops.config.given_text import check_given, check_place
 from iceberg_ops.config.lanes import Lane
 from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.properties import WriteMode
-from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, without_secrets
+from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_in_properties, without_secrets
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 
@@ -94,7 +94,7 @@ _READS: Mapping[str, tuple[str, ...]] = {
 """Fields of a source that its format reads; the first one is required."""
 
 
-def paths_of(source: Source) -> list[str]:
+def require_paths(source: Source) -> list[str]:
     """The paths of a source of files. Raises OptionError for none, which must not count as a source without rows: an overwrite
     would delete rows without writing new ones."""
     if not source.paths:
@@ -191,7 +191,7 @@ class JobSpec(Document, frozen=True, kw_only=True):
         in the options and ``report``, in every form in which it may be printed, longest first."""
         places = [*self.options.values(), self.report]
         of_source = secrets_in(msgspec.to_builtins(self.source))
-        return longest_first((*secrets_of(self.catalog.properties), *of_source, *secrets_in(places)))
+        return longest_first((*secrets_in_properties(self.catalog.properties), *of_source, *secrets_in(places)))
 
     def __post_init__(self) -> None:
         _check_condition("where", self.where)

@@ -56,7 +56,7 @@ def check_values(given: Mapping[str, str]) -> None:
     message gives the number."""
     for name, value in given.items():
         known = PROPERTIES.get(name)
-        if known is None and (prefix := _prefix_of(name)) is not None:
+        if known is None and (prefix := _known_prefix(name)) is not None:
             known = replace(own.OF_COLUMNS[prefix], name=name)
         try:
             if known is not None:
@@ -70,7 +70,7 @@ def unread(given: Collection[str], columns: Collection[str]) -> Iterator[str]:
     names)."""
     known = [*PROPERTIES, *_OF_OTHERS]
     for name in given:
-        prefix = _prefix_of(name)
+        prefix = _known_prefix(name)
         if prefix is not None and (column := name.removeprefix(prefix)) not in columns:
             yield f"table property {name}: the table has no column {column!r}{_near(column, columns, 0.6)}"
         elif prefix is None and name not in known and not name.startswith(_PREFIXES):
@@ -80,7 +80,7 @@ def unread(given: Collection[str], columns: Collection[str]) -> Iterator[str]:
                 yield f"table property {name} is not known to Iceberg{near}: it is stored and has no effect"
 
 
-def _prefix_of(name: str) -> str | None:
+def _known_prefix(name: str) -> str | None:
     return next((prefix for prefix in own.OF_COLUMNS if name.startswith(prefix)), None)
 
 

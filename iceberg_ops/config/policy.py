@@ -105,7 +105,7 @@ class Policy(Document, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Sourced:
+class SourcedValue:
     """A value and the layer it came from (``defaults``, ``catalogs.prod``, ``tables[0] (prod.nyc.*)``)."""
 
     value: Any
@@ -118,7 +118,7 @@ class EffectiveStep:
 
     action: str
     label: str
-    options: Mapping[str, Sourced]
+    options: Mapping[str, SourcedValue]
     where: str | None
     branch: str
     schedule: str | None
@@ -136,7 +136,7 @@ class EffectivePolicy:
     """The policy's settings for one table. ``settings`` hold every field that some layer set."""
 
     table: str
-    settings: Mapping[str, Sourced] = field(default_factory=dict)
+    settings: Mapping[str, SourcedValue] = field(default_factory=dict)
     steps: tuple[EffectiveStep, ...] = ()
 
     @property
@@ -152,25 +152,25 @@ class EffectivePolicy:
 
 def effective(policy: Policy, table: str) -> EffectivePolicy:
     """The policy of one table (catalog.namespace.name), every value with its source."""
-    settings: dict[str, Sourced] = {}
-    options: dict[str, dict[str, Sourced]] = {}
-    for source, layer in layers_of(policy, table):
+    settings: dict[str, SourcedValue] = {}
+    options: dict[str, dict[str, SourcedValue]] = {}
+    for source, layer in matching_layers(policy, table):
         for name in Settings.__struct_fields__:
             value = getattr(layer, name)
             if name != "options" and value is not None:
-                settings[name] = Sourced(value, source)
+                settings[name] = SourcedValue(value, source)
         for action, added in layer.options.items():
-            options.setdefault(action, {}).update({key: Sourced(as_text(value), source) for key, value in added.items()})
-    maintenance = settings.pop("maintenance", Sourced([], ""))
+            options.setdefault(action, {}).update({key: SourcedValue(as_text(value), source) for key, value in added.items()})
+    maintenance = settings.pop("maintenance", SourcedValue([], ""))
     schedule, lane = settings.get("schedule"), settings.get("lane")
     steps = tuple(
         EffectiveStep(
             action=step.action,
             label=step.label,
             options={
-                **{key: Sourced(as_text(value), maintenance.source) for key, value in step.options.items()},
+                **{key: SourcedValue(as_text(value), maintenance.source) for key, value in step.options.items()},
                 **_later(
-                    options.get(step.action, {}), maintenance.source, [source for source, _ in layers_of(policy, table)], step
+                    options.get(step.action, {}), maintenance.source, [source for source, _ in matching_layers(policy, table)], step
                 ),
             },
             where=step.where,
@@ -196,7 +196,7 @@ def all_layers(policy: Policy) -> Iterable[tuple[str, Settings]]:
         yield f"tables[{i}]", entry
 
 
-def layers_of(policy: Policy, table: str) -> list[tuple[str, Settings]]:
+def matching_layers(policy: Policy, table: str) -> list[tuple[str, Settings]]:
     """The layers that apply to a table, weakest first, with their paths. None applies to a table of a catalog that the policy does
     not name: its defaults are only for the catalogs it names."""
     catalog, *namespace = table.split(".")[:-1] or [""]
@@ -218,7 +218,7 @@ def as_text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _later(added: Mapping[str, Sourced], step_source: str, order: list[str], step: MaintenanceStep) -> dict[str, Sourced]:
+def _later(added: Mapping[str, SourcedValue], step_source: str, order: list[str], step: MaintenanceStep) -> dict[str, SourcedValue]:
     """Options of layers that override the step's own: all new names, and names set by a layer at or above the step's."""
     level = order.index(step_source)
     return {key: option for key, option in added.items() if key not in step.options or order.index(option.source) > level}

@@ -51,7 +51,7 @@ def _checked(data: bytes | str, name: str) -> tuple[Policy | None, list[str]]:
     shape = ShapeProblems()
     right = shape.right_parts(content, Policy)
     policy = None if right is msgspec.UNSET else msgspec.convert(right, type=Policy)
-    problems = shape.found + ([] if policy is None else lint(policy))
+    problems = shape.problems + ([] if policy is None else lint(policy))
     if not problems:
         return policy, []
     return None, [f"{name}:{line}: {problem}" for line, problem in with_lines(data, problems)]

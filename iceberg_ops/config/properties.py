@@ -53,7 +53,7 @@ def _level(text: str) -> int:
     return _whole(text, INT_MAX)
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
+def _choice_parser(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
             raise ValueError(f"must be one of {', '.join(choices)}")
@@ -149,7 +149,7 @@ MAX_REF_AGE_MS = Property(
 )
 
 METADATA_COMPRESSION = Property(
-    "write.metadata.compression-codec", "none", _one_of("none", "gzip"), "compression of metadata files"
+    "write.metadata.compression-codec", "none", _choice_parser("none", "gzip"), "compression of metadata files"
 )
 METADATA_PREVIOUS_VERSIONS_MAX = Property(
     "write.metadata.previous-versions-max", "100", _positive, "former metadata files that the metadata log keeps"
@@ -159,7 +159,7 @@ METADATA_DELETE_AFTER_COMMIT = Property(
 )
 _MANIFEST_CODECS = ("gzip", "deflate", "zstd", "zstandard", "snappy", "uncompressed", "none", "null")
 MANIFEST_COMPRESSION = Property(
-    "write.manifest.compression-codec", "gzip", _one_of(*_MANIFEST_CODECS), "compression of manifests and manifest lists"
+    "write.manifest.compression-codec", "gzip", _choice_parser(*_MANIFEST_CODECS), "compression of manifests and manifest lists"
 )
 METRICS_DEFAULT = Property(
     "write.metadata.metrics.default", "truncate(16)", metrics_mode, "metrics of columns for which nothing else is set"
@@ -176,10 +176,13 @@ SUMMARY_PARTITION_LIMIT = Property(
 )
 
 WRITE_FORMAT = Property(
-    "write.format.default", "parquet", _one_of("parquet", "avro", "orc"), "format of data files; writing orc is refused"
+    "write.format.default", "parquet", _choice_parser("parquet", "avro", "orc"), "format of data files; writing orc is refused"
 )
 DELETE_FORMAT = Property(
-    "write.delete.format.default", None, _one_of("parquet", "avro", "orc"), "format of delete files; not set: that of data files"
+    "write.delete.format.default",
+    None,
+    _choice_parser("parquet", "avro", "orc"),
+    "format of delete files; not set: that of data files",
 )
 TARGET_FILE_SIZE_BYTES = Property("write.target-file-size-bytes", "536870912", _positive, "size that data files should have")
 DELETE_TARGET_FILE_SIZE_BYTES = Property(
@@ -188,32 +191,32 @@ DELETE_TARGET_FILE_SIZE_BYTES = Property(
 DELETE_GRANULARITY = Property(
     "write.delete.granularity",
     "file",
-    _one_of("file", "partition"),
+    _choice_parser("file", "partition"),
     "a position delete file is for one data file, or for a partition",
 )
-DELETE_MODE = Property("write.delete.mode", "copy-on-write", _one_of(*WRITE_MODES), "how DELETE changes rows")
-UPDATE_MODE = Property("write.update.mode", "copy-on-write", _one_of(*WRITE_MODES), "how UPDATE changes rows")
-MERGE_MODE = Property("write.merge.mode", "copy-on-write", _one_of(*WRITE_MODES), "how MERGE changes rows")
+DELETE_MODE = Property("write.delete.mode", "copy-on-write", _choice_parser(*WRITE_MODES), "how DELETE changes rows")
+UPDATE_MODE = Property("write.update.mode", "copy-on-write", _choice_parser(*WRITE_MODES), "how UPDATE changes rows")
+MERGE_MODE = Property("write.merge.mode", "copy-on-write", _choice_parser(*WRITE_MODES), "how MERGE changes rows")
 DELETE_ISOLATION = Property(
     "write.delete.isolation-level",
     "serializable",
-    _one_of("serializable", "snapshot"),
+    _choice_parser("serializable", "snapshot"),
     "which concurrent changes a DELETE conflicts with",
 )
 UPDATE_ISOLATION = Property(
     "write.update.isolation-level",
     "serializable",
-    _one_of("serializable", "snapshot"),
+    _choice_parser("serializable", "snapshot"),
     "which concurrent changes an UPDATE conflicts with",
 )
 MERGE_ISOLATION = Property(
     "write.merge.isolation-level",
     "serializable",
-    _one_of("serializable", "snapshot"),
+    _choice_parser("serializable", "snapshot"),
     "which concurrent changes a MERGE conflicts with",
 )
 DISTRIBUTION_MODE = Property(
-    "write.distribution-mode", None, _one_of("none", "hash", "range"), "how rows are spread over the tasks that write"
+    "write.distribution-mode", None, _choice_parser("none", "hash", "range"), "how rows are spread over the tasks that write"
 )
 DATA_PATH = Property("write.data.path", None, str, "folder of new data files; not set: `data` in the table's location")
 METADATA_PATH = Property(
@@ -234,7 +237,9 @@ PARQUET_PAGE_SIZE_BYTES = Property("write.parquet.page-size-bytes", "1048576", _
 PARQUET_PAGE_ROW_LIMIT = Property("write.parquet.page-row-limit", "20000", _positive, "the most rows of a page")
 PARQUET_DICT_SIZE_BYTES = Property("write.parquet.dict-size-bytes", "2097152", _positive, "the largest dictionary of a column")
 _PARQUET_CODECS = ("zstd", "gzip", "snappy", "brotli", "lz4", "lz4_raw", "none", "uncompressed")
-PARQUET_COMPRESSION = Property("write.parquet.compression-codec", "zstd", _one_of(*_PARQUET_CODECS), "compression of data files")
+PARQUET_COMPRESSION = Property(
+    "write.parquet.compression-codec", "zstd", _choice_parser(*_PARQUET_CODECS), "compression of data files"
+)
 PARQUET_COMPRESSION_LEVEL = Property("write.parquet.compression-level", None, _level, "its level; not set: the codec's own default")
 PARQUET_BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
 PARQUET_BLOOM_FILTER_FPP_PREFIX = "write.parquet.bloom-filter-fpp.column."
@@ -244,11 +249,11 @@ PARQUET_BLOOM_FILTER_MAX_BYTES = Property(
 )
 PARQUET_DICT_PREFIX = "write.parquet.dict-encoding-enabled.column."
 PARQUET_STATS_PREFIX = "write.parquet.stats-enabled.column."
-PARQUET_PAGE_VERSION = Property("write.parquet.page-version", "v1", _one_of("v1", "v2"), "version of data pages")
+PARQUET_PAGE_VERSION = Property("write.parquet.page-version", "v1", _choice_parser("v1", "v2"), "version of data pages")
 AVRO_COMPRESSION = Property(
     "write.avro.compression-codec",
     "gzip",
-    _one_of("gzip", "zstd", "snappy", "uncompressed", "none"),
+    _choice_parser("gzip", "zstd", "snappy", "uncompressed", "none"),
     "compression of Avro data files",
 )
 

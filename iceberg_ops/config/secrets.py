@@ -106,11 +106,11 @@ def holds_secret(name: str, value: str) -> bool:
     return is_secret_setting(name, value) or without_secrets({name: value})[name] != value
 
 
-def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+def secrets_in_properties(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Every secret among a catalog's properties in every form, longest first; without those shorter than ``SHORTEST``, and
     without ``true`` and similar values."""
     forms = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
-    return longest_first(filter(_can_be_told, forms))
+    return longest_first(filter(_is_recognisable, forms))
 
 
 def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(secrets), key=lambda s: (-len(s), s)))
 
 
-def _can_be_told(secret: str) -> bool:
+def _is_recognisable(secret: str) -> bool:
     return len(secret) >= SHORTEST and secret.lower() not in _BOOLEANS
 
 
@@ -128,7 +128,9 @@ def secrets_in(value: Any) -> tuple[str, ...]:
     condition."""
     if isinstance(value, Mapping):
         named = [part for key in ("properties", "options") if isinstance(part := value.get(key), Mapping)]
-        credentials = [s for part in named for s in secrets_of({str(k): v for k, v in part.items() if isinstance(v, str)})]
+        credentials = [
+            s for part in named for s in secrets_in_properties({str(k): v for k, v in part.items() if isinstance(v, str)})
+        ]
         return (*credentials, *(s for part in value.values() for s in secrets_in(part)))
     if isinstance(value, list | tuple):
         return tuple(s for part in value for s in secrets_in(part))
@@ -141,7 +143,7 @@ def secrets_in(value: Any) -> tuple[str, ...]:
         places += [name for name in _PART_OF_SQL.findall(value) if _URI_BEGINS.match(name)]
     credentials = [secret for place in places for secret in _secrets_in_path(place)]
     credentials += [secret.partition("`")[0].rstrip(_AFTER_URI) for secret in credentials]
-    return longest_first(form for secret in credentials for form in _forms(secret) if _can_be_told(form))
+    return longest_first(form for secret in credentials for form in _forms(secret) if _is_recognisable(form))
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
@@ -267,7 +269,7 @@ def _without_parameters(text: str) -> str:
 
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties, secrets replaced by ``***``."""
-    secrets = secrets_of(properties)
+    secrets = secrets_in_properties(properties)
     return {name: HIDDEN if is_secret_setting(name, value) else hide(value, secrets) for name, value in properties.items()}
 
 

@@ -23,7 +23,7 @@ def whole_number(text: str, most: int = LONG_MAX) -> int | None:
     return number if -most - 1 <= number <= most else None
 
 
-def count_of(text: str | None) -> int | None:
+def parse_count(text: str | None) -> int | None:
     """An integer of 0 or more; None for anything else."""
     number = None if text is None else whole_number(text)
     return None if number is None or number < 0 else number

@@ -80,13 +80,13 @@ def _unreached(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str]
         try:
             manifests = reader.still_there(snapshot)
         except CorruptTableError as e:
-            damaged.update(dict.fromkeys((identity[p] for p in _roots_of(snapshot)), str(e)))
+            damaged.update(dict.fromkeys((identity[p] for p in _root_files(snapshot)), str(e)))
             continue
         for m in manifests:
             if identity[m.manifest_path] not in used:
                 candidates.setdefault(identity[m.manifest_path], m)
-                listed_in.setdefault(identity[m.manifest_path], []).extend(identity[p] for p in _roots_of(snapshot))
-    content, broken = _content_of(after, candidates, identity, used)
+                listed_in.setdefault(identity[m.manifest_path], []).extend(identity[p] for p in _root_files(snapshot))
+    content, broken = _live_content(after, candidates, identity, used)
     _take_out_live(after, retained.values(), content, identity, links)
     is_imported = only_imported(after, identity_under(after.io))
     imported = sorted(content.pop(name)[0] for name in list(content) if is_imported(name))
@@ -110,7 +110,7 @@ def _unreached(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str]
     )
 
 
-def _roots_of(snapshot: Snapshot) -> tuple[str, ...]:
+def _root_files(snapshot: Snapshot) -> tuple[str, ...]:
     """The files that the metadata names for a snapshot: its manifest list, or the manifests of an old snapshot without a list."""
     return snapshot.manifests or () if snapshot.manifest_list is None else (snapshot.manifest_list,)
 
@@ -135,7 +135,7 @@ def _metadata_references(table: Table) -> Iterator[str]:
     yield from (s.manifest_list for s in metadata.snapshots if s.manifest_list is not None)
 
 
-def _content_of(
+def _live_content(
     table: Table, candidates: Mapping[str, ManifestFile], identity: _Identities, used: set[str]
 ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
     """Identity -> (location, content) of the candidates' live files, and the errors of damaged candidates by their identity."""

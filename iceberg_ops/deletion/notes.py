@@ -68,7 +68,7 @@ class DeletionNote:
             self.write()
         return held
 
-    def take_away(self) -> None:
+    def withdraw(self) -> None:
         """Delete the note. If that fails, the note expires by itself: the error must not hide the report of deleted files."""
         for location in (self.location, *self.copies):
             try:
@@ -124,7 +124,7 @@ def _in_force(note: DeletionNote) -> Iterator[DeletionNote]:
             ) from e
         yield note
     finally:
-        note.take_away()
+        note.withdraw()
 
 
 def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:

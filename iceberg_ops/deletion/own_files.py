@@ -15,7 +15,7 @@ from iceberg_ops.io.file_io import FileIO
 log = logging.getLogger(__name__)
 
 
-class OwnFiles:
+class CreatedFiles:
     """The files that one writer has created so far: a task attempt, a worker process, or the job's own process. ``locations`` were
     created on its behalf, by tasks that have returned them. Threads of one writer may record files at the same time."""
 

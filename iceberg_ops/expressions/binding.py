@@ -81,8 +81,8 @@ def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expre
 
 
 def _check_alone(expression: Expression) -> Predicate | None:
-    """The leaf of a part that is only checked and decides nothing (``where.where_of``). It is never evaluated: a cast could fail
-    for a row that does not depend on it."""
+    """The leaf of a part that is only checked and decides nothing (``where.convert_where``). It is never evaluated: a cast could
+    fail for a row that does not depend on it."""
     if not isinstance(expression, And | Or) or not isinstance(expression.left, Predicate):
         return None
     if isinstance(expression, Or) and expression.left.op is not Op.IS_NULL:
@@ -129,11 +129,11 @@ def _bind_computed(schema: Schema, leaf: MayMatch, case_sensitive: bool) -> Expr
 
 def _folded(expression: Expression) -> Expression:
     """Without parts that are true for no row (``x = 1 AND x <> 1``) or for every row (``x IS NULL OR x IS NOT NULL``): with these
-    parts a parsed condition keeps the leaves that must be checked and decide nothing (``where.where_of``)."""
+    parts a parsed condition keeps the leaves that must be checked and decide nothing (``where.convert_where``)."""
     if not isinstance(expression, And | Or):
         return expression
     kind, fold = type(expression), and_ if isinstance(expression, And) else or_
-    parts = list(_parts_of(expression, kind))
+    parts = list(_flatten(expression, kind))
     folded = [_folded(part) for part in parts]
     opposites = {p for p in folded if isinstance(p, BoundPredicate) and (kind is And or p.op is Op.IS_NULL)}
     if any(not_(p) in opposites for p in folded if isinstance(p, BoundPredicate)):
@@ -141,7 +141,7 @@ def _folded(expression: Expression) -> Expression:
     return expression if all(map(is_, parts, folded)) else fold(*folded)
 
 
-def _parts_of(expression: Expression, kind: type[Expression]) -> Iterator[Expression]:
+def _flatten(expression: Expression, kind: type[Expression]) -> Iterator[Expression]:
     pending = [expression]
     while pending:
         node = pending.pop()

@@ -101,7 +101,7 @@ def interval(column: PrimitiveType, literal: Literal) -> Interval:
     if column.name == "binary" and source in ("binary", "fixed"):
         return _point(literal.value)
     if column.name == "uuid" and source in ("uuid", "string"):
-        return _point(literal.value if source == "uuid" else _uuid_of(literal.value))
+        return _point(literal.value if source == "uuid" else _parse_uuid(literal.value))
     if column.name == "string" and source == "binary":
         return _point(literal.value.decode("utf-8"))
     if column.name == source and source in ("boolean", "string", "time"):
@@ -122,13 +122,13 @@ def _string_as(column: PrimitiveType, text: str) -> Literal:
     if column.name == "time":
         return Literal(time_from_text(text), TIME)
     if column.name in _TICKS_PER_SECOND:
-        return timestamp_of(text, TIMESTAMPTZ if "tz" in column.name else TIMESTAMP)
+        return parse_timestamp_literal(text, TIMESTAMPTZ if "tz" in column.name else TIMESTAMP)
     if column.name in ("binary", "fixed"):
         return Literal(text.encode("utf-8"), BINARY)
     raise TypesDoNotCompareError("the types do not compare")
 
 
-def _uuid_of(text: str) -> uuid.UUID:
+def _parse_uuid(text: str) -> uuid.UUID:
     """A text that spells a uuid. Spark holds uuids as text and compares letters, so any other spelling would select other rows
     in Spark than here."""
     value = uuid_from_text(text)
@@ -137,7 +137,7 @@ def _uuid_of(text: str) -> uuid.UUID:
     return value
 
 
-def timestamp_of(text: str, type_: PrimitiveType) -> Literal:
+def parse_timestamp_literal(text: str, type_: PrimitiveType) -> Literal:
     """A text as a literal of the timestamp type ``type_``. Raises ValueError, also for a zone in a timestamp without zone: Spark
     would ignore the zone and compare local times."""
     nanos, zoned = timestamp_from_text(text)

@@ -19,7 +19,7 @@ from uuid import UUID
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.column_facts import ColumnFacts
 from iceberg_ops.expressions.like import literal_prefix, matcher
-from iceberg_ops.expressions.ordering import NAN_KEY, key_of, order_key
+from iceberg_ops.expressions.ordering import NAN_KEY, order_key, order_key_function
 from iceberg_ops.expressions.predicates import BoundComputed, BoundPredicate, MayMatch, Op
 from iceberg_ops.expressions.scalars.functions import evaluated
 from iceberg_ops.spec.types import IcebergType, PrimitiveType
@@ -42,7 +42,7 @@ def value_test(leaf: BoundPredicate) -> ValueTest:
         return lambda v: v is None or not math.isnan(v)
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.LIKE, Op.NOT_LIKE):
         return _text_value_test(op, leaf.literal)
-    return _compared_value_test(op, key_of(leaf.type), leaf.literals)
+    return _compared_value_test(op, order_key_function(leaf.type), leaf.literals)
 
 
 def _text_value_test(op: Op, text: Any) -> ValueTest:

@@ -14,7 +14,7 @@ from iceberg_ops.errors import WhereError
 ANY_TEXT, ONE_CHARACTER = "%", "_"
 
 
-def pattern_of(text: str, escape: str = "\\") -> str:
+def stored_pattern(text: str, escape: str = "\\") -> str:
     """``text`` with another escape character, as a pattern in stored form. Raises WhereError if an escape character is followed
     by anything but ``%``, ``_`` or itself, as in Spark."""
     if len(escape) != 1:
@@ -71,7 +71,7 @@ def is_prefix(pattern: str) -> bool:
     return bool(wild) and wild[0] == len(shown) - len(wild) and all(shown[i][0] == ANY_TEXT for i in wild)
 
 
-def around(pattern: str) -> tuple[bool, str, bool] | None:
+def fixed_text(pattern: str) -> tuple[bool, str, bool] | None:
     """For a pattern whose only wildcards are ``%`` at either end: whether any text may come before, the text between, and whether
     any may follow. None for every other pattern."""
     shown = tokens(pattern)

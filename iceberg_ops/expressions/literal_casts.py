@@ -18,8 +18,8 @@ from iceberg_ops.expressions.comparisons import (
     LONG_RANGE,
     at_microseconds,
     next_float32,
+    parse_timestamp_literal,
     timestamp_literal,
-    timestamp_of,
 )
 from iceberg_ops.expressions.literal_text import (
     MOST_DIGITS,
@@ -136,7 +136,7 @@ def _to_date(literal: Literal, _: PrimitiveType) -> Literal:
 
 def _to_timestamp(literal: Literal, target: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
-        return timestamp_of(literal.value, target)
+        return parse_timestamp_literal(literal.value, target)
     if literal.type == DATE:
         return timestamp_literal(literal.value * _MICROS_PER_DAY * 1000, target)
     if literal.type.name in _INSTANTS:

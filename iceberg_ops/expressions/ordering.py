@@ -59,6 +59,6 @@ def _same(value: Any) -> Any:
     return value
 
 
-def key_of(type_: IcebergType) -> Callable[[Any], Any]:
+def order_key_function(type_: IcebergType) -> Callable[[Any], Any]:
     """``order_key`` for values of one type, the identity if Python's order is already correct."""
     return float_key if is_floating(type_) else _same

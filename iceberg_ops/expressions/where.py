@@ -22,7 +22,7 @@ from sqlglot import exp
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.common_types import shared_types, spark_interval
 from iceberg_ops.expressions.comparisons import at_microseconds
-from iceberg_ops.expressions.like import is_literal, is_prefix, literal_pattern, literal_prefix, matcher, pattern_of
+from iceberg_ops.expressions.like import is_literal, is_prefix, literal_pattern, literal_prefix, matcher, stored_pattern
 from iceberg_ops.expressions.literal_text import floating_from_text
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import (
@@ -50,12 +50,12 @@ from iceberg_ops.expressions.predicates import (
 )
 from iceberg_ops.expressions.where_literals import DIALECT, NULL, Constant, Node, Null, constant
 from iceberg_ops.expressions.where_parser import parse_condition, refused_if_too_deep
-from iceberg_ops.expressions.where_scalars import term_of
+from iceberg_ops.expressions.where_scalars import convert_term
 from iceberg_ops.expressions.where_terms import column_term, column_text, operand
 from iceberg_ops.spec.types import BINARY, BOOLEAN, STRING
 
 
-class Want(Enum):
+class TruthGoal(Enum):
     """The truth value (of three) for which a translation is true."""
 
     TRUE = "true"
@@ -63,7 +63,7 @@ class Want(Enum):
     UNKNOWN = "unknown"
 
 
-_OPPOSITE = {Want.TRUE: Want.FALSE, Want.FALSE: Want.TRUE, Want.UNKNOWN: Want.UNKNOWN}
+_OPPOSITE = {TruthGoal.TRUE: TruthGoal.FALSE, TruthGoal.FALSE: TruthGoal.TRUE, TruthGoal.UNKNOWN: TruthGoal.UNKNOWN}
 _COMPARISONS: dict[type[Node], Op] = {
     exp.EQ: Op.EQ,
     exp.NEQ: Op.NOT_EQ,
@@ -75,7 +75,7 @@ _COMPARISONS: dict[type[Node], Op] = {
 _NULL_TESTS = ("isnull", "isnotnull")
 _NUMBERS = frozenset({"int", "long", "float", "double", "decimal"})
 _FLIPPED = {Op.LT: Op.GT, Op.LT_EQ: Op.GT_EQ, Op.GT: Op.LT, Op.GT_EQ: Op.LT_EQ}
-_TRUTH_OF = {True: Want.TRUE, False: Want.FALSE}
+_TRUTH_OF = {True: TruthGoal.TRUE, False: TruthGoal.FALSE}
 
 
 def parse_where(text: str, *, subqueries: bool = False) -> Expression:
@@ -86,15 +86,15 @@ def parse_where(text: str, *, subqueries: bool = False) -> Expression:
     if not subqueries and _has_subquery(tree):
         raise WhereError(f"not supported: a subquery in {text!r}, because a filter reads one table")
     with refused_if_too_deep(text):
-        return where_of(tree)
+        return convert_where(tree)
 
 
-def where_of(tree: Node) -> Expression:
+def convert_where(tree: Node) -> Expression:
     """The rows for which the parsed condition ``tree`` is true. Raises WhereError.
 
     Spark refuses an unknown column and a literal that cannot be compared even if a constant beside it decides the
     condition. So a part that folding removes stays as a part that no row matches; binding checks it and drops it."""
-    expression = _truth(tree, Want.TRUE)
+    expression = _truth(tree, TruthGoal.TRUE)
     seen, names = {_same_check(leaf) for leaf in leaves(expression)}, column_names(expression)
     checks = (leaf for leaf in _checks(tree) if leaf.op is not Op.IS_NULL or leaf.term.name not in names)
     folded = {check: leaf for leaf in checks if (check := _same_check(leaf)) not in seen}
@@ -117,7 +117,7 @@ def _checks(node: Node) -> Iterator[Predicate]:
             yield from _checks(part)
     elif not _has_subquery(node):
         # One translation of a list contains all of its literals, and a list may be too long to translate it twice.
-        wants = (Want.TRUE,) if isinstance(node, exp.In) else (Want.TRUE, Want.FALSE)
+        wants = (TruthGoal.TRUE,) if isinstance(node, exp.In) else (TruthGoal.TRUE, TruthGoal.FALSE)
         checked_leaves = [leaf for want in wants for leaf in leaves(_truth(node, want))]
         yield from (leaf for leaf in checked_leaves if isinstance(leaf, Predicate))
         columns = {name for leaf in checked_leaves if isinstance(leaf, MayMatch) for name in leaf.columns}
@@ -137,17 +137,17 @@ def _has_subquery(node: Node) -> bool:
     return node.find(exp.Query, exp.Exists) is not None
 
 
-def _opaque(node: Node, want: Want) -> Expression:
+def _opaque(node: Node, want: TruthGoal) -> Expression:
     columns = () if _has_subquery(node) else tuple(dict.fromkeys(column_text(column) for column in node.find_all(exp.Column)))
-    text, value = node.sql(dialect=DIALECT), term_of(node)
-    if want is Want.TRUE:
+    text, value = node.sql(dialect=DIALECT), convert_term(node)
+    if want is TruthGoal.TRUE:
         return MayMatch(text, columns, value)
-    if want is Want.FALSE:
+    if want is TruthGoal.FALSE:
         return MayMatch(f"NOT ({text})", columns, value.negated())
     return MayMatch(f"({text}) IS NULL", columns, value.is_unknown())
 
 
-def _truth(node: Node, want: Want) -> Expression:
+def _truth(node: Node, want: TruthGoal) -> Expression:
     """True for exactly the rows for which the condition ``node`` has the truth value ``want``."""
     if isinstance(node, exp.Paren):
         return _truth(node.this, want)
@@ -167,37 +167,37 @@ def _truth(node: Node, want: Want) -> Expression:
     return _value(node, want)
 
 
-def _connective(node: Node, want: Want) -> Expression:
+def _connective(node: Node, want: TruthGoal) -> Expression:
     parts = list(node.flatten())
-    strong = Want.FALSE if isinstance(node, exp.And) else Want.TRUE
+    strong = TruthGoal.FALSE if isinstance(node, exp.And) else TruthGoal.TRUE
     if want is strong:
         return or_(*(_truth(p, want) for p in parts))
-    if want is not Want.UNKNOWN:
+    if want is not TruthGoal.UNKNOWN:
         return and_(*(_truth(p, want) for p in parts))
-    unknown = [_truth(p, Want.UNKNOWN) for p in parts]
+    unknown = [_truth(p, TruthGoal.UNKNOWN) for p in parts]
     weak = [or_(_truth(p, _OPPOSITE[strong]), u) for p, u in zip(parts, unknown, strict=True)]
     return and_(*weak, or_(*unknown))
 
 
-def _fixed(truth: bool | None, want: Want) -> Expression:
+def _fixed(truth: bool | None, want: TruthGoal) -> Expression:
     """A condition with the same truth value for every row."""
-    actual = Want.UNKNOWN if truth is None else _TRUTH_OF[truth]
+    actual = TruthGoal.UNKNOWN if truth is None else _TRUTH_OF[truth]
     return ALWAYS_TRUE if actual is want else ALWAYS_FALSE
 
 
-def _leaf(positive: Expression, term: Term, want: Want) -> Expression:
+def _leaf(positive: Expression, term: Term, want: TruthGoal) -> Expression:
     """A leaf that is unknown exactly if its column is null."""
-    if want is Want.UNKNOWN:
+    if want is TruthGoal.UNKNOWN:
         return is_null(term)
-    return positive if want is Want.TRUE else not_(positive)
+    return positive if want is TruthGoal.TRUE else not_(positive)
 
 
-def _certain(positive: Expression, negative: Expression, want: Want) -> Expression:
+def _certain(positive: Expression, negative: Expression, want: TruthGoal) -> Expression:
     """A condition that is never unknown."""
-    return {Want.TRUE: positive, Want.FALSE: negative, Want.UNKNOWN: ALWAYS_FALSE}[want]
+    return {TruthGoal.TRUE: positive, TruthGoal.FALSE: negative, TruthGoal.UNKNOWN: ALWAYS_FALSE}[want]
 
 
-def _value(node: Node, want: Want) -> Expression:
+def _value(node: Node, want: TruthGoal) -> Expression:
     """A bare boolean: a constant or a column."""
     value = constant(node)
     if isinstance(value, Null):
@@ -219,7 +219,7 @@ def _is_condition(node: Node) -> bool:
     return isinstance(inner, exp.Connector | exp.Not) or type(inner) in _HANDLERS
 
 
-def _comparison(node: Node, want: Want) -> Expression | None:
+def _comparison(node: Node, want: TruthGoal) -> Expression | None:
     op, left, right = _COMPARISONS[type(node)], node.this, node.expression
     if op in (Op.EQ, Op.NOT_EQ):
         for side, other in ((left, right), (right, left)):
@@ -232,18 +232,18 @@ def _comparison(node: Node, want: Want) -> Expression | None:
     return _compare(op, left, right, want)
 
 
-def _equal_conditions(left: Node, right: Node, want: Want) -> Expression:
-    if want is Want.UNKNOWN:
+def _equal_conditions(left: Node, right: Node, want: TruthGoal) -> Expression:
+    if want is TruthGoal.UNKNOWN:
         return or_(_truth(left, want), _truth(right, want))
     pairs = (
-        ((Want.TRUE, Want.TRUE), (Want.FALSE, Want.FALSE))
-        if want is Want.TRUE
-        else ((Want.TRUE, Want.FALSE), (Want.FALSE, Want.TRUE))
+        ((TruthGoal.TRUE, TruthGoal.TRUE), (TruthGoal.FALSE, TruthGoal.FALSE))
+        if want is TruthGoal.TRUE
+        else ((TruthGoal.TRUE, TruthGoal.FALSE), (TruthGoal.FALSE, TruthGoal.TRUE))
     )
     return or_(*(and_(_truth(left, a), _truth(right, b)) for a, b in pairs))
 
 
-def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
+def _compare(op: Op, left: Node, right: Node, want: TruthGoal) -> Expression | None:
     a, b = constant(left), constant(right)
     if isinstance(a, Null) or isinstance(b, Null):
         return _fixed(None, want) if _cannot_fail(left) and _cannot_fail(right) else None
@@ -279,7 +279,7 @@ def _compare_literals(op: Op, a: Literal, b: Literal) -> bool:
     return answers.get(op, (not below and not above) is (op is Op.EQ))
 
 
-def _null_safe(node: Node, want: Want) -> Expression | None:
+def _null_safe(node: Node, want: TruthGoal) -> Expression | None:
     if isinstance(node, exp.NullSafeNEQ):
         want = _OPPOSITE[want]
     left, right = node.this, node.expression
@@ -303,17 +303,17 @@ def _null_safe(node: Node, want: Want) -> Expression | None:
     return _certain(equal, or_(not_(equal), is_null(term)), want)
 
 
-def _is_truth(node: Node, value: Constant, want: Want) -> Expression | None:
+def _is_truth(node: Node, value: Constant, want: TruthGoal) -> Expression | None:
     """``condition IS TRUE | FALSE | NULL``."""
     if isinstance(value, Literal) and value.type != BOOLEAN:
         return None
-    asked = Want.UNKNOWN if isinstance(value, Null) else _TRUTH_OF[bool(value.value)]
-    if want is Want.FALSE:
-        return or_(*(_truth(node, other) for other in Want if other is not asked))
-    return _truth(node, asked) if want is Want.TRUE else ALWAYS_FALSE
+    asked = TruthGoal.UNKNOWN if isinstance(value, Null) else _TRUTH_OF[bool(value.value)]
+    if want is TruthGoal.FALSE:
+        return or_(*(_truth(node, other) for other in TruthGoal if other is not asked))
+    return _truth(node, asked) if want is TruthGoal.TRUE else ALWAYS_FALSE
 
 
-def _is(node: Node, want: Want) -> Expression | None:
+def _is(node: Node, want: TruthGoal) -> Expression | None:
     side, right = node.this, node.expression
     if isinstance(right, exp.Column) and column_text(right).lower() == "nan":
         return _isnan(side, want)
@@ -331,7 +331,7 @@ def _is(node: Node, want: Want) -> Expression | None:
     return _is_truth(side, value, want)
 
 
-def _isnan(side: Node, want: Want) -> Expression | None:
+def _isnan(side: Node, want: TruthGoal) -> Expression | None:
     literal = constant(side)
     if isinstance(literal, Literal):
         return _fixed(_is_nan_literal(side, literal), want)
@@ -355,7 +355,7 @@ def _is_nan_literal(node: Node, literal: Literal) -> bool:
     raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: a {literal.type} literal is not a number")
 
 
-def _in(node: Node, want: Want) -> Expression | None:
+def _in(node: Node, want: TruthGoal) -> Expression | None:
     items = node.expressions
     if not items:
         raise WhereError(f"{node.sql(dialect=DIALECT)}: IN needs at least one value")
@@ -366,14 +366,14 @@ def _in(node: Node, want: Want) -> Expression | None:
     if term is None or None in values:
         if not _is_sum_of_pairs(node.this, values):
             return None
-        return _connective_of(exp.Or, [exp.EQ(this=node.this.copy(), expression=item.copy()) for item in items], want)
+        return _convert_connective(exp.Or, [exp.EQ(this=node.this.copy(), expression=item.copy()) for item in items], want)
     has_null = NULL in values
     known = [v for v in values if isinstance(v, Literal)]
     if not known:
         return _fixed(None, want)
-    if want is Want.TRUE:
+    if want is TruthGoal.TRUE:
         return in_(term, known)
-    if want is Want.FALSE:
+    if want is TruthGoal.FALSE:
         return ALWAYS_FALSE if has_null else not_(in_(term, known))
     return or_(is_null(term), not_(in_(term, known))) if has_null else is_null(term)
 
@@ -396,22 +396,22 @@ def _is_sum_of_pairs(value: Node, constants: list[Constant | None]) -> bool:
     return isinstance(value.unnest(), exp.Year) and None not in constants
 
 
-def _connective_of(kind: Callable[..., Node], parts: list[Node], want: Want) -> Expression:
+def _convert_connective(kind: Callable[..., Node], parts: list[Node], want: TruthGoal) -> Expression:
     node = parts[0]
     for part in parts[1:]:
         node = kind(this=node, expression=part)
     return _truth(node, want)
 
 
-def _between(node: Node, want: Want) -> Expression | None:
+def _between(node: Node, want: TruthGoal) -> Expression | None:
     if node.args.get("symmetric"):
         return None
     low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
     high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
-    return _connective_of(exp.And, [low, high], want)
+    return _convert_connective(exp.And, [low, high], want)
 
 
-def _like(node: Node, want: Want) -> Expression | None:
+def _like(node: Node, want: TruthGoal) -> Expression | None:
     escape = "\\"
     if isinstance(node, exp.Escape):
         given = constant(node.expression)
@@ -427,20 +427,20 @@ def _like(node: Node, want: Want) -> Expression | None:
         return _fixed(None, want) if _cannot_fail(node.this) and _cannot_fail(node.expression) else None
     if not isinstance(pattern, Literal) or pattern.type != STRING:
         return None
-    held = pattern_of(pattern.value, escape)
+    held = stored_pattern(pattern.value, escape)
     if isinstance(value, Literal):
         return _fixed(matcher(held)(value.value), want) if value.type == STRING else None
     return None if term is None else _leaf(_like_leaf(term, held), term, want)
 
 
-def _like_several(node: Node, escape: str, want: Want) -> Expression | None:
+def _like_several(node: Node, escape: str, want: TruthGoal) -> Expression | None:
     """``[NOT] LIKE ANY (...)`` is any of the single tests, including negation; ALL is all of them."""
     if escape != "\\":
         return None
     patterns = node.expression.this.unnest()
     items = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
     single = [exp.Like(this=node.this.copy(), expression=item.copy(), negate=node.args.get("negate")) for item in items]
-    return _connective_of(exp.Or if isinstance(node.expression, exp.Any) else exp.And, single, want)
+    return _convert_connective(exp.Or if isinstance(node.expression, exp.Any) else exp.And, single, want)
 
 
 def _like_leaf(term: Term, pattern: str) -> Expression:
@@ -452,8 +452,8 @@ def _like_leaf(term: Term, pattern: str) -> Expression:
     return predicate(Op.LIKE, term, Literal(pattern, STRING))
 
 
-def _affix(before: str, after: str) -> Callable[[Node, Want], Expression | None]:
-    def translate(node: Node, want: Want) -> Expression | None:
+def _affix(before: str, after: str) -> Callable[[Node, TruthGoal], Expression | None]:
+    def translate(node: Node, want: TruthGoal) -> Expression | None:
         text, term = constant(node.expression), column_term(node.this)
         if isinstance(text, Null) and _cannot_fail(node.this):
             return _fixed(None, want)
@@ -468,7 +468,7 @@ def _affix(before: str, after: str) -> Callable[[Node, Want], Expression | None]
     return translate
 
 
-def _function(node: exp.Anonymous, want: Want) -> Expression | None:
+def _function(node: exp.Anonymous, want: TruthGoal) -> Expression | None:
     name = str(node.this).lower()
     if name in _NULL_TESTS and len(node.expressions) == 1:
         asked = want if name == "isnull" else _OPPOSITE[want]
@@ -476,7 +476,7 @@ def _function(node: exp.Anonymous, want: Want) -> Expression | None:
     return None
 
 
-_HANDLERS: dict[type[Node], Callable[[Any, Want], Expression | None]] = {
+_HANDLERS: dict[type[Node], Callable[[Any, TruthGoal], Expression | None]] = {
     **dict.fromkeys(_COMPARISONS, _comparison),
     exp.NullSafeEQ: _null_safe,
     exp.NullSafeNEQ: _null_safe,

@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.literal_text import uuid_from_text
-from iceberg_ops.expressions.where_parser import Tokens, is_string, joined, tokens_of
+from iceberg_ops.expressions.where_parser import Tokens, is_string, joined, tokenize
 
 _CASTS = ("CAST", "TRY_CAST")
 
@@ -21,7 +21,7 @@ def for_spark(text: str) -> str:
     if "uuid" not in text.lower():
         return text
     try:
-        tokens = joined(tokens_of(text))
+        tokens = joined(tokenize(text))
     except SqlglotError:
         return text  # Spark reports what is wrong with it
     for n in reversed(range(len(tokens))):

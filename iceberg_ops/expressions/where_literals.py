@@ -159,7 +159,7 @@ def _negated(node: Node) -> Constant | None:
 def _floating_digits(node: Node) -> str | None:
     """The digits of a number with suffix D or F, which are read directly: a decimal could have too many, and has no -0.0."""
     is_number = isinstance(node.this, exp.Literal) and not node.this.is_string
-    return str(node.this.this) if is_number and type_of(node.to) in (FLOAT, DOUBLE) else None
+    return str(node.this.this) if is_number and cast_type(node.to) in (FLOAT, DOUBLE) else None
 
 
 def _floating(node: Node, digits: str) -> Constant | None:
@@ -188,7 +188,7 @@ def _joined(node: Node) -> Constant | None:
     return NULL if any(isinstance(p, Null) for p in parts) and all(p is not None for p in parts) else None
 
 
-def type_of(node: Node) -> PrimitiveType | str | None:
+def cast_type(node: Node) -> PrimitiveType | str | None:
     """The type that a cast names, ``tinyint`` and ``smallint`` by name; None for one that is not a primitive of Iceberg. Raises
     WhereError for an invalid decimal."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
@@ -204,7 +204,7 @@ def type_of(node: Node) -> PrimitiveType | str | None:
 
 
 def _cast(node: Node, value: Constant | None) -> Constant | None:
-    target = type_of(node.to)
+    target = cast_type(node.to)
     return None if target is None else _cast_to(value, target, safe=bool(node.args.get("safe")))
 
 

@@ -114,7 +114,7 @@ def refused_if_too_deep(text: str) -> Iterator[None]:
 
 
 def _parsed(text: str) -> list[Any]:
-    tokens = _with_columns_named_all(joined(tokens_of(text)))
+    tokens = _with_columns_named_all(joined(tokenize(text)))
     _check_typed_literals(text, tokens)
     check_operators(text, tokens)
     trees = _trees(text, tokens)
@@ -151,7 +151,7 @@ def _trees(text: str, tokens: Tokens) -> list[Any]:
         return list(dialect.parser().parse_into(exp.Condition, [_as_name(token) for token in tokens], text))
 
 
-def tokens_of(text: str) -> Tokens:
+def tokenize(text: str) -> Tokens:
     """The tokens of a text; ``0x1F`` is a name there, as in Spark. Raises SqlglotError."""
     return [_hexadecimal_name(token, text) for token in _Dialect().tokenize(text)]
 

@@ -13,10 +13,10 @@ from sqlglot import exp
 
 from iceberg_ops.expressions.predicates import Expression, Literal
 from iceberg_ops.expressions.scalars.terms import Scalar
-from iceberg_ops.expressions.where import where_of
+from iceberg_ops.expressions.where import convert_where
 from iceberg_ops.expressions.where_literals import DIALECT, Constant, Node, constant
 from iceberg_ops.expressions.where_parser import parse_condition, refused_if_too_deep
-from iceberg_ops.expressions.where_scalars import term_of
+from iceberg_ops.expressions.where_scalars import convert_term
 from iceberg_ops.expressions.where_terms import column_text
 
 
@@ -45,17 +45,17 @@ def parse_value(text: str) -> Constant | ColumnText | None:
     """The value of ``text`` for a row: a literal, NULL or a column; None: another form. Raises WhereError if it does not
     parse."""
     with refused_if_too_deep(text):
-        return _value_of(text, parse_condition(text).unnest())
+        return _parse_value(text, parse_condition(text).unnest())
 
 
 def parse_scalar(text: str) -> Scalar:
     """The value that ``text`` computes from a row, with parts that only Spark evaluates as ``Refused``. Raises WhereError if it
     does not parse."""
     with refused_if_too_deep(text):
-        return term_of(parse_condition(text))
+        return convert_term(parse_condition(text))
 
 
-def _value_of(text: str, node: Node) -> Constant | ColumnText | None:
+def _parse_value(text: str, node: Node) -> Constant | ColumnText | None:
     if any(kind.this is exp.DataType.Type.TEXT for kind in node.find_all(exp.DataType)):
         return None  # the parser does not keep the length of a CHAR or VARCHAR
     value = constant(node)
@@ -84,7 +84,7 @@ def _conjunct(node: Node) -> Conjunct:
     columns = tuple(dict.fromkeys(ColumnText(tuple(p.name for p in column.parts)) for column in node.find_all(exp.Column)))
     left, right = (_column(node.this), _column(node.expression)) if isinstance(node, exp.EQ) else (None, None)
     pair = (left, right) if left is not None and right is not None else None
-    return Conjunct(node.sql(dialect=DIALECT), where_of(node), columns, pair)
+    return Conjunct(node.sql(dialect=DIALECT), convert_where(node), columns, pair)
 
 
 def _column(node: Node) -> ColumnText | None:

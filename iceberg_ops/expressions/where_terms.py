@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from iceberg_ops.expressions.predicates import Literal, Reference, Term, TransformTerm
-from iceberg_ops.expressions.where_literals import Node, constant, type_of
+from iceberg_ops.expressions.where_literals import Node, cast_type, constant
 from iceberg_ops.spec.transforms import DAY, HOUR, MONTH, YEAR, Transform, bucket, truncate
 from iceberg_ops.spec.types import DATE, LONG
 
@@ -29,7 +29,7 @@ def column_term(node: Node) -> Term | None:
         return Reference(column_text(node))
     if isinstance(node, exp.Dot):
         return _dotted(node)
-    if isinstance(node, exp.Cast) and type_of(node.to) == DATE and not node.args.get("safe"):
+    if isinstance(node, exp.Cast) and cast_type(node.to) == DATE and not node.args.get("safe"):
         inner = column_term(node.this)
         return TransformTerm(DAY, inner, is_cast=True) if isinstance(inner, Reference) else None
     return None

@@ -78,7 +78,7 @@ class HadoopSettings:
             authority = authority or self._default_mount_table
         return (scheme, authority) if scheme in SCHEMES and authority else None
 
-    def default_of(self, scheme: str) -> tuple[str, str] | None:
+    def default_file_system(self, scheme: str) -> tuple[str, str] | None:
         """The same for locations of this scheme (empty: without one)."""
         if (default := self.default) is not None and scheme in ("", default[0]):
             return default
@@ -174,7 +174,7 @@ def _with_included(path: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:
 
 @lru_cache(maxsize=32)
 def _includes(path: Path, _: tuple[int, int] | None) -> tuple[Path, ...]:
-    return tuple(_place_of(element, path) for element in _parsed(path).iter() if _local_name(element) == "include")
+    return tuple(_included_path(element, path) for element in _parsed(path).iter() if _local_name(element) == "include")
 
 
 @lru_cache(maxsize=8)
@@ -200,7 +200,7 @@ def _pairs(element: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]
 
 def _included(include: ElementTree.Element, path: Path) -> Iterator[tuple[str, str]]:
     """Settings of a file beside the including one; those of ``xi:fallback`` if there is no such file."""
-    included = _place_of(include, path)
+    included = _included_path(include, path)
     fallback = next((child for child in include if _local_name(child) == "fallback"), None)
     if _stamp(included) is not None:
         yield from _pairs(_parsed(included), included)
@@ -210,7 +210,7 @@ def _included(include: ElementTree.Element, path: Path) -> Iterator[tuple[str, s
         raise _unreadable(path, f"it includes {included}, which is missing")
 
 
-def _place_of(include: ElementTree.Element, path: Path) -> Path:
+def _included_path(include: ElementTree.Element, path: Path) -> Path:
     """The file that ``path`` includes: a path from its folder, or a URI of a file."""
     href = include.get("href", "")
     return Path(unquote(urlsplit(href).path)) if href.lower().startswith("file:") else path.parent / href

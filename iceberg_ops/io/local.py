@@ -39,7 +39,7 @@ _FAST_S, _PATIENCE_S = 0.0002, 0.01
 """A local disk deletes a file in a hundredth of a millisecond; passing it to a thread would take longer."""
 
 
-def path_of(location: str) -> str:
+def parse_local_path(location: str) -> str:
     """The file-system path that a location names. Raises UnsupportedError for another scheme or a remote host, and
     FileNotFoundError for a location with a NUL, which no name has."""
     if "\0" in location:
@@ -70,12 +70,12 @@ class LocalFileIO:
         return self._properties
 
     def read(self, location: str) -> bytes:
-        with _failures_of(location), open(path_of(location), "rb") as f:
+        with _typed_failures(location), open(parse_local_path(location), "rb") as f:
             return f.read()
 
     def open_input(self, location: str) -> BinaryIO:
-        with _failures_of(location):
-            return open(path_of(location), "rb")
+        with _typed_failures(location):
+            return open(parse_local_path(location), "rb")
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
         output = _AtomicOutput(location, overwrite=overwrite)
@@ -83,7 +83,7 @@ class LocalFileIO:
             output.write(data)
 
     def open_output(self, location: str) -> BinaryIO:
-        if os.path.lexists(path_of(location)):
+        if os.path.lexists(parse_local_path(location)):
             raise FileExistsError(errno.EEXIST, "file exists", location)
         return cast(BinaryIO, _AtomicOutput(location, overwrite=False))
 
@@ -91,20 +91,20 @@ class LocalFileIO:
         """False for a name that no file can have (too long, below a file, links in a circle). Raises OSError if existence cannot
         be determined, for example in a folder that this process may not read."""
         try:
-            with _failures_of(location):
-                return stat.S_ISREG(os.stat(path_of(location)).st_mode)
+            with _typed_failures(location):
+                return stat.S_ISREG(os.stat(parse_local_path(location)).st_mode)
         except OSError as e:
             if _no_such_name(e):
                 return False
             raise
 
     def length(self, location: str) -> int:
-        with _failures_of(location):
-            return os.stat(path_of(location)).st_size
+        with _typed_failures(location):
+            return os.stat(parse_local_path(location)).st_size
 
     def delete(self, location: str) -> None:
-        with suppress(FileNotFoundError), _failures_of(location):
-            os.unlink(path_of(location))
+        with suppress(FileNotFoundError), _typed_failures(location):
+            os.unlink(parse_local_path(location))
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
         """One after the other while that is fast; on a slow (mounted) file system several threads delete the rest."""
@@ -134,29 +134,29 @@ class LocalFileIO:
     def list_names(self, location: str) -> list[str]:
         """See ``ListsNames``."""
         try:
-            with _failures_of(location):
-                return os.listdir(path_of(location))
+            with _typed_failures(location):
+                return os.listdir(parse_local_path(location))
         except OSError as e:
             if _no_such_name(e):
                 return []
             raise
 
     def local_path(self, location: str) -> str | None:
-        return path_of(location)
+        return parse_local_path(location)
 
 
 def _scanned(location: str) -> tuple[list[str], list[FileInfo]]:
     folders: list[str] = []
     files: list[FileInfo] = []
     try:
-        with _failures_of(location), os.scandir(path_of(location)) as entries:
+        with _typed_failures(location), os.scandir(parse_local_path(location)) as entries:
             listed = list(entries)
     except OSError as e:
         if _no_such_name(e):
             return folders, files
         raise
     above = location.rstrip("/")
-    with _failures_of(location):
+    with _typed_failures(location):
         for entry in listed:
             below = f"{above}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
@@ -192,7 +192,7 @@ def folder_links(io: FileIO, location: str) -> Iterator[str]:
         yield from (path for name in names if os.path.islink(path := os.path.join(folder, name)))
 
 
-def file_of(io: FileIO, location: str) -> tuple[int, int] | None:
+def file_identity(io: FileIO, location: str) -> tuple[int, int] | None:
     """The device and inode, which are the same for all names of one file, symbolic or hard links. None if the store has no
     links, and for a file that is gone."""
     path = io.local_path(location)
@@ -216,7 +216,7 @@ def subfolders(path: str) -> list[tuple[str, bool]]:
     """(name, whether it is a symbolic link) of each folder directly in the folder ``path``; none if it is not a folder. A circular
     link does not count. Raises CatalogUnavailableError, and OSError if the folder, or the target of a link, cannot be read."""
     folders: list[tuple[str, bool]] = []
-    with suppress(FileNotFoundError, NotADirectoryError), _failures_of(path), os.scandir(path) as entries:
+    with suppress(FileNotFoundError, NotADirectoryError), _typed_failures(path), os.scandir(path) as entries:
         for entry in entries:
             if not _leads_in_a_circle(entry) and entry.is_dir():
                 folders.append((entry.name, entry.is_symlink()))
@@ -236,7 +236,7 @@ def remove_empty_folders(io: FileIO, location: str) -> None:
 
 def _try_delete(location: str) -> DeleteFailure | None:
     try:
-        os.unlink(path_of(location))
+        os.unlink(parse_local_path(location))
     except FileNotFoundError:
         return None
     except (OSError, UnsupportedError) as e:
@@ -251,10 +251,10 @@ class _AtomicOutput(WholeOutput):
         super().__init__()
         self._location = location
         self._overwrite = overwrite
-        self._path = path_of(location)
+        self._path = parse_local_path(location)
         folder = os.path.dirname(self._path) or "."
         self._temporary = os.path.join(folder, temporary_name(self._path))
-        with _failures_of(location):
+        with _typed_failures(location):
             self._file = _create(self._temporary)
         self._done = False
 
@@ -262,7 +262,7 @@ class _AtomicOutput(WholeOutput):
         try:  # without a context manager: Arrow writes thousands of small pieces, and each context costs more than the write
             return self._file.write(data)
         except OSError as e:
-            with _failures_of(self._location):
+            with _typed_failures(self._location):
                 raise e
 
     def tell(self) -> int:
@@ -273,7 +273,7 @@ class _AtomicOutput(WholeOutput):
             self._file.flush()
 
     def _make_file(self) -> None:
-        with _failures_of(self._location):
+        with _typed_failures(self._location):
             self._file.close()
             _publish(self._temporary, self._path, overwrite=self._overwrite)
 
@@ -289,7 +289,7 @@ class _AtomicOutput(WholeOutput):
 
 def check_writable(location: str) -> None:
     """Raise the error if a file cannot be written at ``location`` now. Its folder is created, as in a write."""
-    path = path_of(location)
+    path = parse_local_path(location)
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(path).st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location)
@@ -341,7 +341,7 @@ def _rename_exclusively(temporary: str, path: str) -> bool:
 
 
 @contextmanager
-def _failures_of(location: str) -> Iterator[None]:
+def _typed_failures(location: str) -> Iterator[None]:
     """Name the location in errors, and turn temporary ones into CatalogUnavailableError."""
     try:
         yield

@@ -137,7 +137,7 @@ def on_one_file_system(io: FileIO, one: str, other: str) -> bool:
     Hadoop's settings; authorities that these do not identify with each other count as two file systems."""
     resolve = _found_by(io) or str
     one, other = resolve(one), resolve(other)
-    return _prefix_of(one) == _prefix_of(other) or _file_system(io, one) == _file_system(io, other)
+    return _scheme_and_authority(one) == _scheme_and_authority(other) or _file_system(io, one) == _file_system(io, other)
 
 
 def is_in_hdfs(io: FileIO, location: str) -> bool:
@@ -206,10 +206,10 @@ class _MountTables:
     def __call__(self, location: str) -> str:
         if location[:7].lower() != _MOUNTED and not (self._paths_may_be and location.startswith("/")):
             return location
-        scheme, authority = _prefix_of(location)
-        cluster, path = authority or self._default(scheme), resolved(path_of(location))
+        scheme, authority = _scheme_and_authority(location)
+        cluster, path = authority or self._default(scheme), resolved(path_part(location))
         if cluster not in self._mounts:
-            self._mounts[cluster] = self._mounts_of(cluster) if cluster else {}
+            self._mounts[cluster] = self._mount_table(cluster) if cluster else {}
         mounts, folder = self._mounts[cluster], path.rstrip("/")
         while folder and folder not in mounts:
             folder = folder.rpartition("/")[0]
@@ -221,14 +221,14 @@ class _MountTables:
             )
         return f"{mounts[folder].rstrip('/')}{path[len(folder) :]}" if folder in mounts else location
 
-    def _mounts_of(self, cluster: str) -> dict[str, str]:
+    def _mount_table(self, cluster: str) -> dict[str, str]:
         """Empty if places must be known, and the mount table has entries that are not read."""
         is_unknown = self._must_be_known and self._known().has_unread_mounts(cluster)
         return {} if is_unknown else self._known().mounts(cluster)
 
     def _default(self, scheme: str) -> str:
         """The mount table of locations that name none; empty if there is none."""
-        scheme, authority = self._known().default_of(scheme) or ("", "")
+        scheme, authority = self._known().default_file_system(scheme) or ("", "")
         return authority if scheme == "viewfs" else ""
 
     def _known(self) -> HadoopSettings:
@@ -237,7 +237,7 @@ class _MountTables:
         return self._settings
 
 
-def _prefix_of(location: str) -> tuple[str, str | None]:
+def _scheme_and_authority(location: str) -> tuple[str, str | None]:
     """(scheme, authority) as they are spelled; empty for a path."""
     m = None if location.startswith("/") or not is_absolute(location) else _SCHEME.match(location)
     return (m[1].lower(), m[2]) if m else ("", None)
@@ -245,14 +245,14 @@ def _prefix_of(location: str) -> tuple[str, str | None]:
 
 def _file_system(io: FileIO, location: str) -> tuple[str, str]:
     """(scheme, authority), in one spelling for all that are certainly one file system."""
-    scheme, authority = _prefix_of(location)
+    scheme, authority = _scheme_and_authority(location)
     if scheme in ("", "file") and (scheme == "file" or io.properties.get("io-impl") != "hdfs"):
         return "file", ""
     if scheme not in ("", *HDFS_SCHEMES):
         return (scheme, authority or "") if scheme in _FILE_SYSTEMS else ("", "")  # elsewhere the identity has the authority
     settings = HadoopSettings.of(io.properties)
     if not authority:
-        scheme, authority = settings.default_of(scheme) or settings.default or (scheme, "")
+        scheme, authority = settings.default_file_system(scheme) or settings.default or (scheme, "")
     return scheme, settings.authority(scheme, authority) if authority else ""
 
 
@@ -269,10 +269,10 @@ def folder_identity(identity: Identity, folder: str) -> str:
 def coarse_identity(identity: str) -> str:
     """A text that is equal for all identities that some engine may treat as one file: the path without scheme and authority (of an
     object store: without the bucket), resolved and percent-decoded. Files that agree only here are never deleted."""
-    return resolved(unquote(path_of(identity)))
+    return resolved(unquote(path_part(identity)))
 
 
-def path_of(location: str) -> str:
+def path_part(location: str) -> str:
     """A location without scheme and authority."""
     if location.startswith("/") or not is_absolute(location):
         return _without_scheme(location)

@@ -76,75 +76,75 @@ class ResolvingFileIO:
         return self._properties if self._renewal is None else CurrentProperties(self._renewal, {"io-impl": NAME})
 
     def read(self, location: str) -> bytes:
-        return self._of(location).read(location)
+        return self._store_for(location).read(location)
 
     def open_input(self, location: str) -> BinaryIO:
-        return self._of(location).open_input(location)
+        return self._store_for(location).open_input(location)
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
-        self._of(location).write(location, data, overwrite=overwrite)
+        self._store_for(location).write(location, data, overwrite=overwrite)
 
     def open_output(self, location: str) -> BinaryIO:
-        return self._of(location).open_output(location)
+        return self._store_for(location).open_output(location)
 
     def exists(self, location: str) -> bool:
-        return self._of(location).exists(location)
+        return self._store_for(location).exists(location)
 
     def length(self, location: str) -> int:
-        return self._of(location).length(location)
+        return self._store_for(location).length(location)
 
     def delete(self, location: str) -> None:
-        self._of(location).delete(location)
+        self._store_for(location).delete(location)
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
         by_store: dict[str, list[str]] = {}
         for location in locations:
-            by_store.setdefault(store_of(location), []).append(location)
-        return [failure for group in by_store.values() for failure in self._of(group[0]).delete_many(group)]
+            by_store.setdefault(store_name(location), []).append(location)
+        return [failure for group in by_store.values() for failure in self._store_for(group[0]).delete_many(group)]
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
-        return self._of(prefix).list_prefix(prefix)
+        return self._store_for(prefix).list_prefix(prefix)
 
     def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
         """See ``ListsFolders``."""
-        store = self._of(location)
+        store = self._store_for(location)
         assert isinstance(store, ListsFolders)
         return store.list_folder(location)
 
     def list_names(self, location: str) -> list[str]:
         """See ``ListsNames``."""
-        store = self._of(location)
+        store = self._store_for(location)
         assert isinstance(store, ListsNames)
         return store.list_names(location)
 
     def make_folder(self, location: str) -> bool:
         """See ``KeepsFolders``."""
-        store = self._of(location)
+        store = self._store_for(location)
         return isinstance(store, KeepsFolders) and store.make_folder(location)
 
     def remove_empty_folders(self, location: str) -> None:
         """See ``KeepsFolders``."""
-        remove_empty_folders(self._of(location), location)
+        remove_empty_folders(self._store_for(location), location)
 
     def prove_exclusive_creation(self, folder: str) -> None:
         """See ``ProvesExclusiveCreation``."""
-        prove_exclusive_creation(self._of(folder), folder)
+        prove_exclusive_creation(self._store_for(folder), folder)
 
     def local_path(self, location: str) -> str | None:
-        return None if store_of(location) else self._local.local_path(location)
+        return None if store_name(location) else self._local.local_path(location)
 
     def is_far(self, location: str) -> bool:
         """See ``FarFiles``."""
-        return bool(store_of(location)) and is_far(self._of(location), location)
+        return bool(store_name(location)) and is_far(self._store_for(location), location)
 
     def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
         """See ``FarFiles``."""
-        store = self._of(location)
+        store = self._store_for(location)
         assert isinstance(store, FarFiles)
         return store.open_far(location, size)
 
-    def _of(self, location: str) -> FileIO:
-        name = store_of(location)
+    def _store_for(self, location: str) -> FileIO:
+        name = store_name(location)
         if not name:
             return self._local
         with self._lock:
@@ -156,7 +156,7 @@ class ResolvingFileIO:
             return store
 
 
-def store_of(location: str) -> str:
+def store_name(location: str) -> str:
     """The store that serves a location; empty for files of this machine, and for a scheme that nothing serves. Only HDFS has
     locations without authority (``hdfs:/p``)."""
     scheme, _, rest = location.partition(":")

@@ -14,13 +14,13 @@ from itertools import groupby
 from typing import Any
 
 from iceberg_ops.io.file_io import FileInfo
-from iceberg_ops.io.locations import Identity, coarse_identity, path_of
+from iceberg_ops.io.locations import Identity, coarse_identity, path_part
 
 _RECORDED, _LISTED = 0, 1
 
 
 @dataclass(slots=True)
-class Meeting:
+class PathRecords:
     """All information about one path: ``recorded`` locations with their owner ("": the table itself), ``listed`` files."""
 
     recorded: dict[str, str] = field(default_factory=dict)
@@ -37,10 +37,10 @@ def listed_line(info: FileInfo, identity: Identity) -> str:
     return json.dumps([_key(identity(info.location)), _LISTED, info.location, info.size, info.modified_ms])
 
 
-def meetings(lines: Iterable[str]) -> Iterator[Meeting]:
+def records_by_path(lines: Iterable[str]) -> Iterator[PathRecords]:
     """Sorted lines, path by path."""
     for _, rows in groupby(map(json.loads, lines), _path):
-        meeting = Meeting()
+        meeting = PathRecords()
         for _, kind, location, *more in rows:
             if kind == _RECORDED:
                 meeting.recorded.setdefault(location, more[0])
@@ -67,7 +67,7 @@ def _key(identity: str) -> str:
 
 def file_name(location: str) -> str:
     """An identity by which lines of files with equal names are next to each other."""
-    return path_of(location).rpartition("/")[2]
+    return path_part(location).rpartition("/")[2]
 
 
 def is_checksum(name: str) -> bool:

@@ -90,7 +90,7 @@ def _folders(location: str, parts: Sequence[str]) -> Folders:
     return tuple(folders)
 
 
-def partition_of(location: str, folders: Folders, schema: Schema, spec: PartitionSpec) -> tuple[Any, ...]:
+def partition_tuple(location: str, folders: Folders, schema: Schema, spec: PartitionSpec) -> tuple[Any, ...]:
     """The partition tuple of a file. Raises DataError for folders that do not fit the spec, or a value that does not fit the
     column."""
     given = {name.lower(): value for name, value in folders}
@@ -160,10 +160,10 @@ def column_types(folders: Iterable[Folders]) -> Mapping[str, PrimitiveType]:
         for name, value in pairs:
             spelling = names.setdefault(name.lower(), name)
             values.setdefault(spelling, []).extend([] if value is None else [value])
-    return {name: _type_of(texts) for name, texts in values.items()}
+    return {name: _guess_type(texts) for name, texts in values.items()}
 
 
-def _type_of(values: Sequence[str]) -> PrimitiveType:
+def _guess_type(values: Sequence[str]) -> PrimitiveType:
     if values:
         if all(_is_long(v) for v in values):
             return LONG

@@ -7,9 +7,9 @@ authority, the caller decides (``prefix-mismatch-mode``); if it is recorded only
 
 The guards, each against a known way to lose a table: the location must be the table's own; a metadata file of another table below
 it stops everything; files are listed *before* the table is read, so files committed in between count as reachable; a recorded file
-that the listing does not contain stops everything, because then listing and metadata describe different files (``Unmet``). A file
-with the name of one that is recorded in another place (``Elsewhere``) stays: it may be that file by a path that locations do not
-show (a router of HDFS, a mounted bucket). In doubt, a file stays.
+that the listing does not contain stops everything, because then listing and metadata describe different files (``MissingFile``). A
+file with the name of one that is recorded in another place (``RecordedElsewhere``) stays: it may be that file by a path that
+locations do not show (a router of HDFS, a mounted bucket). In doubt, a file stays.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from urllib.parse import quote, urlsplit
 from iceberg_ops.config.options import RemoveOrphanFilesOptions
 from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo, FileIO
-from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_absolute, is_within, path_of
+from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_absolute, is_within, path_part
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
-from iceberg_ops.planning.orphan_records import Meeting, by_path, is_checksum, meetings
+from iceberg_ops.planning.orphan_records import PathRecords, by_path, is_checksum, records_by_path
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid, uuid_key
-from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata, version_of
+from iceberg_ops.table.metadata_files import is_ledger_file, parse_version, read_metadata
 from iceberg_ops.table.same_table import TableStates
-from iceberg_ops.table.second_lines import OwnLine, second_catalog
+from iceberg_ops.table.second_lines import KnownMetadataFiles, second_catalog
 from iceberg_ops.table.table import Table
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
@@ -48,14 +48,14 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmet:
+class MissingFile:
     """A recorded file in the searched folder that the listing does not contain."""
 
     location: str
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class RecordedElsewhere:
     """A recorded file that lies outside the table's location, or outside a searched folder that is not in it, as far as locations
     show. The listing has no file of its path."""
 
@@ -63,7 +63,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UndecidedFile:
     """A metadata file whose table is known only after all of them are read."""
 
 
@@ -119,9 +119,9 @@ def quarantine_root(folder: str, run_key: str) -> str:
 def quarantine_place(location: str, table_location: str, root: str) -> str:
     """The new place of an orphan: below the run's root, at its path below the table; at its whole path if it lies elsewhere. A
     metadata file gets another name: a folder that holds one is a table of a filesystem catalog, and a sign of one to other jobs."""
-    table_prefix = path_of(table_location).rstrip("/") + "/"
+    table_prefix = path_part(table_location).rstrip("/") + "/"
     ending = _NO_METADATA_FILE if _METADATA_FILE.search(location) else ""
-    return f"{root}/files/{path_of(location).removeprefix(table_prefix).lstrip('/')}{ending}"
+    return f"{root}/files/{path_part(location).removeprefix(table_prefix).lstrip('/')}{ending}"
 
 
 def partition_names(metadata: TableMetadata) -> frozenset[str]:
@@ -134,10 +134,10 @@ class OldMetadata:
 
     def __init__(self, owned: Ownership, io: FileIO) -> None:
         self._owned, self._io = owned, io
-        self._own, self._line = TableStates(owned.table), OwnLine(owned.table)
+        self._own, self._line = TableStates(owned.table), KnownMetadataFiles(owned.table)
         self._waiting: list[Table] = []
 
-    def look(self, info: FileInfo) -> Skipped | Waiting | None:
+    def classify(self, info: FileInfo) -> Skipped | UndecidedFile | None:
         """None for a file of another kind, or an old one of the table itself or of a dropped table before it. If the file or the
         table has no uuid, history shows the owner; this needs the other files, so ``decide`` answers later.
 
@@ -151,12 +151,12 @@ class OldMetadata:
         except (CorruptTableError, FileNotFoundError) as e:
             return Skipped(info.location, f"metadata file that cannot be read: {e}")
         if uuid_key(metadata.table_uuid) in self._owned.dropped:
-            passed = (version_of(info.location) or 0) < self._owned.version
+            passed = (parse_version(info.location) or 0) < self._owned.version
             return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")
         state, uuid = replace(self._owned.table, metadata=metadata, metadata_location=info.location), self._uuid
         if not metadata.table_uuid or not uuid:
             self._waiting.append(state)
-            return Waiting()
+            return UndecidedFile()
         if not same_uuid(metadata.table_uuid, uuid):
             raise self._foreign(state)
         if self._line.is_left_by(state):
@@ -194,9 +194,9 @@ class OldMetadata:
 
 def find_orphans(
     lines: Iterable[str], owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
-) -> Iterator[Orphan | Skipped | Unmet | Elsewhere]:
+) -> Iterator[Orphan | Skipped | MissingFile | RecordedElsewhere]:
     """Separate orphans from other files, in the order of the sorted ``lines`` (``orphan_records``); the table's own files and its
-    version hint are left out. ``location`` is the searched folder. An orphan may still be a file that is ``Elsewhere``: see
+    version hint are left out. ``location`` is the searched folder. An orphan may still be a file that is ``RecordedElsewhere``: see
     ``orphans_by_name``.
 
     Raises OptionError in prefix-mismatch-mode error if a listed and a recorded location differ only in scheme or authority, and
@@ -205,20 +205,20 @@ def find_orphans(
     identity = identity_under(io)
     searched, table_folder = folder_identity(identity, location), folder_identity(identity, owned.table.location)
     around = table_folder if is_within(searched, table_folder) else searched
-    old, waiting = OldMetadata(owned, io), list[tuple[FileInfo, Meeting]]()
-    for meeting in meetings(lines):
+    old, waiting = OldMetadata(owned, io), list[tuple[FileInfo, PathRecords]]()
+    for meeting in records_by_path(lines):
         listed = {identity(info.location) for info in meeting.listed}
         recorded = {name: r for r in meeting.recorded if (name := identity(r))}
         for name, r in recorded.items():
             if name not in listed and is_within(name, searched):
-                yield Unmet(r)
+                yield MissingFile(r)
             elif not listed and not is_within(name, around):
-                yield Elsewhere(r)
+                yield RecordedElsewhere(r)
         for info in meeting.listed:
             if identity(info.location) in recorded or _is_checksum_of_kept(info.location, recorded, identity):
                 continue
-            verdict = old.look(info)
-            if isinstance(verdict, Waiting):
+            verdict = old.classify(info)
+            if isinstance(verdict, UndecidedFile):
                 waiting.append((info, meeting))
             elif (result := verdict or _unowned(info, meeting, owned, options, location, identity)) is not None:
                 yield result
@@ -229,13 +229,13 @@ def find_orphans(
 
 
 def _unowned(
-    info: FileInfo, meeting: Meeting, owned: Ownership, options: RemoveOrphanFilesOptions, location: str, identity: Identity
+    info: FileInfo, meeting: PathRecords, owned: Ownership, options: RemoveOrphanFilesOptions, location: str, identity: Identity
 ) -> Orphan | Skipped | None:
     """The result for a file that no recorded location names; None if it is not reported."""
     reason = _reason_to_keep(info, owned, options, location)
     if reason is None and meeting.recorded:
-        path = path_of(identity(info.location))
-        prefixes = {_prefix_of(r) for r in meeting.recorded if path_of(identity(r)) == path}
+        path = path_part(identity(info.location))
+        prefixes = {_scheme_and_authority(r) for r in meeting.recorded if path_part(identity(r)) == path}
         if prefixes:
             reason = _mismatch(info.location, prefixes, options)
         else:
@@ -262,7 +262,7 @@ def orphans_by_name(lines: Iterable[str]) -> Iterator[Orphan | Skipped]:
 def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipped]:
     """Orphans that another table refers to are kept; ``lines`` hold that table's locations under its name."""
     identity = identity_under(io)
-    for meeting in meetings(lines):
+    for meeting in records_by_path(lines):
         owners = {identity(recorded): owner for recorded, owner in meeting.recorded.items()}
         for info in meeting.listed:
             owner = owners.get(identity(info.location))
@@ -289,7 +289,7 @@ def _is_own(location: str) -> bool:
 
 
 def _is_hidden(location: str, root: str, names: Collection[str]) -> bool:
-    below = path_of(location).removeprefix(path_of(root).rstrip("/")).strip("/")
+    below = path_part(location).removeprefix(path_part(root).rstrip("/")).strip("/")
     parts = below.split("/")
     *folders, name = parts
     if any(part[:1] in ("_", ".") and part.partition("=")[0] not in names for part in folders):
@@ -304,7 +304,7 @@ def _is_checksum_of_kept(location: str, reachable: Collection[str], identity: Ca
 
 def _mismatch(location: str, prefixes: Collection[tuple[str, str]], options: RemoveOrphanFilesOptions) -> str | None:
     """Why a file stays whose path is recorded under another scheme or authority; None if it counts as an orphan."""
-    prefix_of_file = _prefix_of(location)
+    prefix_of_file = _scheme_and_authority(location)
     if any(_same_prefix(prefix_of_file, prefix, options) for prefix in prefixes):
         return ""
     recorded = ", ".join("://".join(prefix) for prefix in sorted(prefixes))
@@ -329,7 +329,7 @@ def _same_prefix(a: tuple[str, str], b: tuple[str, str], options: RemoveOrphanFi
     )
 
 
-def _prefix_of(location: str) -> tuple[str, str]:
+def _scheme_and_authority(location: str) -> tuple[str, str]:
     parts = urlsplit(location) if is_absolute(location) and not location.startswith("/") else None
     return (parts.scheme, parts.netloc) if parts else ("", "")
 

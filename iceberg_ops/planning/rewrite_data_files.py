@@ -34,7 +34,7 @@ from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.table import Table, spec_of
+from iceberg_ops.table.table import Table, require_spec
 
 MergedBytes = Callable[[Sequence[FileScanTask]], int]
 """Estimates the size, in bytes, of the tasks of one group with several output files when they are written together."""
@@ -132,11 +132,11 @@ def plan_rewrite_data_files(
         tasks=tasks,
         order=order,
         output_spec_id=output_spec_id,
-        plan_id=plan_id_of(metadata.table_uuid, snapshot, groups),
+        plan_id=make_plan_id(metadata.table_uuid, snapshot, groups),
     )
 
 
-def plan_id_of(table_uuid: str, snapshot: Snapshot | None, groups: Sequence[FileGroup]) -> str:
+def make_plan_id(table_uuid: str, snapshot: Snapshot | None, groups: Sequence[FileGroup]) -> str:
     """An id of exactly this plan: the same table state and the same selection of files give the same id."""
     digest = hashlib.sha256(f"{table_uuid}/{None if snapshot is None else snapshot.snapshot_id}".encode())
     for group in groups:
@@ -167,8 +167,8 @@ def group_tasks(
         if only_paths is not None and all(task.file_path not in only_paths for task in entries):
             planner.skip(entries, "no row can match WHERE")
             continue
-        key = planner.key_of(entries[0])
-        if any(planner.key_of(task) != key for task in entries[1:]):
+        key = planner.group_key(entries[0])
+        if any(planner.group_key(task) != key for task in entries[1:]):
             planner.skip(entries, f"it is live {len(entries)} times, in different partitions, which cannot be rewritten together")
         else:
             by_partition[key].append([replace(task, residual=ALWAYS_TRUE) for task in entries])
@@ -201,7 +201,7 @@ class _Planner:
     def skip(self, tasks: Sequence[FileScanTask], reason: str) -> None:
         self.skipped.extend(Skipped(task.file_path, reason) for task in tasks)
 
-    def key_of(self, task: FileScanTask) -> tuple[Any, ...]:
+    def group_key(self, task: FileScanTask) -> tuple[Any, ...]:
         """Files with the same key may be rewritten together."""
         if task.spec_id == self.output_spec_id:
             return partition_key(task.spec_id, task.data_file.partition)
@@ -223,7 +223,7 @@ class _Planner:
                 candidates.append(entries)
         groups = []
         most_bytes, most_files = self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
-        for run in pack(self._in_key_order(candidates), _size_of, most_bytes, most_files, count=len):
+        for run in pack(self._in_key_order(candidates), _total_size, most_bytes, most_files, count=len):
             tasks = [task for entries in run for task in entries]
             group = self._group(tasks, Counter(causes[task.file_path] for task in tasks))
             if refusal := self._refusal(group, causes):
@@ -331,7 +331,7 @@ class _Planner:
         }
         path = f"spec {spec_id}, any partition"
         if partition is not None:
-            path = partition_path(spec_of(self.metadata, spec_id), partition, self.metadata.all_fields_by_id)
+            path = partition_path(require_spec(self.metadata, spec_id), partition, self.metadata.all_fields_by_id)
         group = FileGroup(
             group_id="",
             spec_id=spec_id,
@@ -365,5 +365,5 @@ class _Planner:
         )
 
 
-def _size_of(entries: Entries) -> int:
+def _total_size(entries: Entries) -> int:
     return sum(task.size_bytes for task in entries)

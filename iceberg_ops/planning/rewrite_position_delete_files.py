@@ -32,7 +32,7 @@ from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.partition_keys import partition_key
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
-from iceberg_ops.table.table import Table, spec_of
+from iceberg_ops.table.table import Table, require_spec
 
 TasksByDelete = Mapping[tuple[str, int | None], Sequence[FileScanTask]]
 """Live data files by the delete files attached to them."""
@@ -98,19 +98,19 @@ def plan_rewrite_position_delete_files(
             by_delete[delete_key(delete)].append(task)
     groups = []
     for partition_tasks in partitions.values():
-        groups.extend(_groups_of(table, partition_tasks, by_delete, options.sizes, skipped))
+        groups.extend(_partition_groups(table, partition_tasks, by_delete, options.sizes, skipped))
     numbered = tuple(replace(group, group_id=f"g{i:04d}") for i, group in enumerate(groups, 1))
     return RewritePositionDeletesPlan(
         snapshot=snapshot, groups=numbered, skipped=tuple(skipped), plan_id=_plan_id(table, snapshot, numbered)
     )
 
 
-def _groups_of(
+def _partition_groups(
     table: Table, deletes: Sequence[DeleteFile], by_delete: TasksByDelete, sizes: SizeOptions, skipped: list[Skipped]
 ) -> list[DeleteGroup]:
     metadata = table.metadata
     first = deletes[0].data_file
-    path = partition_path(spec_of(metadata, first.spec_id), first.partition, metadata.all_fields_by_id)
+    path = partition_path(require_spec(metadata, first.spec_id), first.partition, metadata.all_fields_by_id)
     convert = metadata.format_version >= 3
     candidates = []
     for delete in deletes:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from iceberg_ops.expressions.predicates import AlwaysFalse, AlwaysTrue, And, BoundPredicate, Expression, Op, Or
 from iceberg_ops.scan.spec_filter import SpecFilter
-from iceberg_ops.serde.avro.avro_column_values import values_of
-from iceberg_ops.serde.avro.avro_columns import Column, Walk
+from iceberg_ops.serde.avro.avro_column_values import column_values
+from iceberg_ops.serde.avro.avro_columns import Column, ColumnReader
 from iceberg_ops.serde.manifests.manifest_columnar import EntryColumns
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry
 from iceberg_ops.spec.types import UNKNOWN, PrimitiveType
@@ -130,7 +130,7 @@ def _comparable(value: Any, floating: bool) -> bool:
     return not math.isnan(value) if floating else isinstance(value, int) and -_WIDEST_WHOLE <= value < _WIDEST_WHOLE
 
 
-def _decoded(walk: Walk, bounds: Column, forms: tuple[str, ...]) -> tuple[npt.NDArray[Any], Mask]:
+def _decoded(walk: ColumnReader, bounds: Column, forms: tuple[str, ...]) -> tuple[npt.NDArray[Any], Mask]:
     """Bounds as numbers, and which of them are known; none if they do not all have the same width."""
     assert bounds.present is not None
     rows, known = len(bounds.present), bounds.present
@@ -180,7 +180,7 @@ def _text(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
 
 
 def _texts(columns: EntryColumns, leaf: BoundPredicate, *, upper: bool) -> list[str | None]:
-    return [None if v is None else v.decode() for v in values_of(*columns.bounds(leaf.field_id, upper=upper))]
+    return [None if v is None else v.decode() for v in column_values(*columns.bounds(leaf.field_id, upper=upper))]
 
 
 _TEXT: dict[Op, Callable[[str, str, tuple[Any, ...]], bool]] = {

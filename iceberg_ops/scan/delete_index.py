@@ -128,12 +128,12 @@ class DeleteIndex:
     def _position_deletes(self, file: DataFile, sequence_number: int, key: PartitionKey) -> list[DeleteFile]:
         path = self._identity(file.file_path)
         vector = self._vectors.get(path)
-        if vector is not None and vector.sequence_number >= sequence_number and _key_of(vector) == key:
+        if vector is not None and vector.sequence_number >= sequence_number and _partition_key(vector) == key:
             return [vector]
         deletes: list[DeleteFile] = []
         if path in self._by_path:
             deletes += self._by_path[path].since(sequence_number)
-        deletes = [d for d in deletes if _key_of(d) == key]
+        deletes = [d for d in deletes if _partition_key(d) == key]
         if key in self._positions:
             deletes += [d for d in self._positions[key].since(sequence_number) if self._may_name(d.data_file, file.file_path)]
         return deletes
@@ -175,7 +175,7 @@ class _Ordered:
         return self.deletes[bisect_left(self.numbers, sequence_number) :]
 
 
-def _key_of(delete: DeleteFile) -> PartitionKey:
+def _partition_key(delete: DeleteFile) -> PartitionKey:
     return partition_key(delete.data_file.spec_id, delete.data_file.partition)
 
 

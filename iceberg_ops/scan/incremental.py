@@ -23,7 +23,7 @@ from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
-from iceberg_ops.table.former_columns import as_it_was
+from iceberg_ops.table.former_columns import table_with_schema
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -102,7 +102,7 @@ def plan_changelog(
 ) -> list[ChangelogTask]:
     """Everything the snapshots of the range added and removed, oldest first. ``where`` (bound to ``schema``, None: the current
     one) selects files, and rows by residuals. Raises NoSuchSnapshotError if needed history has expired."""
-    table = as_it_was(table, schema or table.schema)
+    table = table_with_schema(table, schema or table.schema)
     filters = SpecFilters(bind(schema or table.schema, where), table)
     chosen = [s for s in snapshots_between(table, from_snapshot_id, to_snapshot_id) if s.operation != SnapshotOperation.REPLACE]
     tasks: list[ChangelogTask] = []
@@ -114,7 +114,7 @@ def plan_changelog(
 def _changes(table: Table, snapshot: Snapshot, ordinal: int, filters: SpecFilters) -> Iterator[ChangelogTask]:
     """Compares files and deletes with the parent's, whatever the statuses of the entries are: not every writer keeps removed files
     as DELETED entries."""
-    old, new = manifests_of(table, _parent_of(table, snapshot)), manifests_of(table, snapshot)
+    old, new = manifests_of(table, _parent_snapshot(table, snapshot)), manifests_of(table, snapshot)
     before, after = delete_index(table, old, filters), delete_index(table, new, filters)
     only_old, only_new = _live_entries(table, _only_in(old, new), filters), _live_entries(table, _only_in(new, old), filters)
     removed, added = _without(only_old, only_new), _without(only_new, only_old)
@@ -131,7 +131,7 @@ def _changes(table: Table, snapshot: Snapshot, ordinal: int, filters: SpecFilter
                 yield ChangelogTask(ChangeKind.CHANGED_DELETES, ordinal, snapshot.snapshot_id, task, news)
 
 
-def _parent_of(table: Table, snapshot: Snapshot) -> Snapshot | None:
+def _parent_snapshot(table: Table, snapshot: Snapshot) -> Snapshot | None:
     parent = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0)
     if parent is None and snapshot.parent_snapshot_id is not None:
         raise NoSuchSnapshotError(

@@ -28,7 +28,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
-from iceberg_ops.table.former_columns import as_it_was
+from iceberg_ops.table.former_columns import table_with_schema
 from iceberg_ops.table.manifests import columns_of, entries_of, manifests_ahead, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -78,7 +78,7 @@ def plan(table: Table, scan: Scan) -> ScanPlan:
     Raises NoSuchSnapshotError, WhereError (unknown column, literal that does not compare) and CorruptTableError.
     """
     snapshot, schema = choose_snapshot(table.metadata, snapshot_id=scan.snapshot_id, ref=scan.ref, as_of_ms=scan.as_of_ms)
-    table = as_it_was(table, schema)
+    table = table_with_schema(table, schema)
     bound = bind(schema, scan.where, case_sensitive=scan.case_sensitive)
     if snapshot is None:
         return ScanPlan(table, None, schema, [], bound)

@@ -74,13 +74,13 @@ def check_name_mapping(mapping: NameMapping | MappedField) -> None:
         check_name_mapping(f)
 
 
-def _fields_of(type_: IcebergType) -> tuple[MappedField, ...]:
-    return tuple(MappedField((f.name,), f.field_id, _fields_of(f.type)) for f in child_fields(type_))
+def _mapped_fields(type_: IcebergType) -> tuple[MappedField, ...]:
+    return tuple(MappedField((f.name,), f.field_id, _mapped_fields(f.type)) for f in child_fields(type_))
 
 
 def create_name_mapping(schema: Schema) -> NameMapping:
     """Every column with its current name. Raises SchemaError if two columns of one level share a name."""
-    mapping = NameMapping(_fields_of(schema.struct))
+    mapping = NameMapping(_mapped_fields(schema.struct))
     check_name_mapping(mapping)
     return mapping
 
@@ -128,4 +128,4 @@ def _updated(mapped: tuple[MappedField, ...], type_: IcebergType) -> tuple[Mappe
         names = (*m.names, column.name) if free else m.names
         fields.append(replace(m, names=names, fields=_updated(m.fields, column.type)))
     added = (f for f in present.values() if f.field_id not in listed and f.name.lower() not in owners)
-    return (*fields, *(MappedField((f.name,), f.field_id, _fields_of(f.type)) for f in added))
+    return (*fields, *(MappedField((f.name,), f.field_id, _mapped_fields(f.type)) for f in added))

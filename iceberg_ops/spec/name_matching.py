@@ -40,7 +40,7 @@ def matched(names: Iterable[str], fields: Sequence[NestedField], what: str) -> d
     return fields_by_name
 
 
-def twins(type_: IcebergType) -> set[tuple[str, str]]:
+def case_twins(type_: IcebergType) -> set[tuple[str, str]]:
     """Pairs of names in one struct, at any depth, that differ only in case."""
     pairs: set[tuple[str, str]] = set()
     if isinstance(type_, StructType):
@@ -50,13 +50,13 @@ def twins(type_: IcebergType) -> set[tuple[str, str]]:
             if first != f.name:
                 pairs.add((first, f.name))
     for child in child_fields(type_):
-        pairs |= twins(child.type)
+        pairs |= case_twins(child.type)
     return pairs
 
 
 def check_no_twins(type_: IcebergType, known: IcebergType | None = None) -> None:
     """Raise SchemaError for names that differ only in case, except those that ``known`` already has."""
-    for a, b in sorted(twins(type_) - (twins(known) if known is not None else set())):
+    for a, b in sorted(case_twins(type_) - (case_twins(known) if known is not None else set())):
         raise SchemaError(
             f"columns {a!r} and {b!r} differ only in case: Spark SQL, and every statement here, names columns without regard to it"
         )

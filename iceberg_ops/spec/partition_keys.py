@@ -12,10 +12,10 @@ PartitionKey = tuple[Any, ...]
 
 def partition_key(spec_id: int, partition: Sequence[Any]) -> PartitionKey:
     """A hashable key, equal exactly for equal partitions."""
-    return (spec_id, *map(identity_of, partition))
+    return (spec_id, *map(value_identity, partition))
 
 
-def identity_of(value: Any) -> Any:
+def value_identity(value: Any) -> Any:
     """The key of one partition value."""
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else (value.hex(),)

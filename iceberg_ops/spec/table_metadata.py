@@ -73,19 +73,19 @@ class TableMetadata:
     @property
     def schema(self) -> Schema:
         """The current schema."""
-        return self._of(self.schemas_by_id, self.current_schema_id, "schema")
+        return self._by_id(self.schemas_by_id, self.current_schema_id, "schema")
 
     @property
     def spec(self) -> PartitionSpec:
         """The default partition spec."""
-        return self._of(self.specs_by_id, self.default_spec_id, "partition spec")
+        return self._by_id(self.specs_by_id, self.default_spec_id, "partition spec")
 
     @property
     def sort_order(self) -> SortOrder:
         """The default sort order."""
-        return self._of(self.sort_orders_by_id, self.default_sort_order_id, "sort order")
+        return self._by_id(self.sort_orders_by_id, self.default_sort_order_id, "sort order")
 
-    def _of(self, known: Mapping[int, T], current_id: int, what: str) -> T:
+    def _by_id(self, known: Mapping[int, T], current_id: int, what: str) -> T:
         try:
             return known[current_id]
         except KeyError:
@@ -122,7 +122,7 @@ class TableMetadata:
         """Head of main, or None for an empty table. Raises CorruptTableError if the metadata names a missing snapshot."""
         if self.current_snapshot_id is None:
             return None
-        return self._of(self.snapshots_by_id, self.current_snapshot_id, "snapshot")
+        return self._by_id(self.snapshots_by_id, self.current_snapshot_id, "snapshot")
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """The snapshot with that id. Raises NoSuchSnapshotError."""
@@ -143,7 +143,7 @@ class TableMetadata:
     def branch_head(self, branch: str = MAIN_BRANCH) -> Snapshot | None:
         """Head snapshot of a branch, or None if the branch has none yet."""
         ref = self.ref(branch)
-        return None if ref is None else self._of(self.snapshots_by_id, ref.snapshot_id, "snapshot")
+        return None if ref is None else self._by_id(self.snapshots_by_id, ref.snapshot_id, "snapshot")
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
         """The snapshot, its parent and so on, as far as the metadata still has them."""

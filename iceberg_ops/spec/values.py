@@ -121,7 +121,7 @@ def float32(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _digits_of(value: float, single: bool) -> tuple[str, int]:
+def _shortest_digits(value: float, single: bool) -> tuple[str, int]:
     """Shortest decimal digits that read back as the same float, and the power of ten of the first."""
     if single:
         text = next(t for t in (f"{value:.{n}e}" for n in range(17)) if float32(float(t)) == value)
@@ -141,7 +141,7 @@ def float_text(value: float, *, single: bool = False) -> str:
         return sign + "Infinity"
     if value == 0:
         return sign + "0.0"
-    digits, power = _digits_of(value, single)
+    digits, power = _shortest_digits(value, single)
     if not -3 <= power < 7:
         return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
     if power < 0:

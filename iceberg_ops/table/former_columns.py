@@ -19,7 +19,7 @@ from iceberg_ops.table.stored_files import read_stored
 from iceberg_ops.table.table import Table
 
 
-def as_it_was(table: Table, schema: Schema) -> Table:
+def table_with_schema(table: Table, schema: Schema) -> Table:
     """The table as needed to read a snapshot of ``schema``: the snapshot's columns give the types of partition values that the
     table's do not (``TableMetadata.schema_of_values``). The table may no longer have such a column, too."""
     schema_of_rows = table.metadata.schema_of_values(schema)
@@ -33,7 +33,7 @@ def as_written(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Tabl
     exists. A branch of the former table may have new commits, whose snapshots have the current columns and still list its
     manifests."""
     maker = table.metadata.snapshots_by_id.get(manifest.added_snapshot_id or -1, snapshot)
-    return as_it_was(table, table.metadata.schema_of(maker))
+    return table_with_schema(table, table.metadata.schema_of(maker))
 
 
 def former_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:

@@ -22,7 +22,7 @@ from iceberg_ops.spec.types import MISSING, UNKNOWN, GeographyType, GeometryType
 from iceberg_ops.spec.values import from_bytes, geo_bound_from_bytes, human
 from iceberg_ops.spec.wkb import point_wkt
 from iceberg_ops.table.manifests import entries_of, manifests_of
-from iceberg_ops.table.table import Table, spec_of
+from iceberg_ops.table.table import Table, require_spec
 
 Row = dict[str, Any]
 _TIMES = frozenset({"year", "month", "day", "hour"})
@@ -192,7 +192,7 @@ TOPICS: Mapping[str, Callable[[Table, Snapshot | None], list[Row]]] = {
 
 def partition_row(table: Table, spec_id: int, partition: Sequence[Any]) -> Row:
     """A partition tuple by field name, in JSON values; a value of unknown type as it is stored, bytes in hex."""
-    spec, known = spec_of(table.metadata, spec_id), table.metadata.all_fields_by_id
+    spec, known = require_spec(table.metadata, spec_id), table.metadata.all_fields_by_id
     types = spec.partition_type(known).fields
     row = {}
     for field, typed, value in zip(spec.fields, types, partition, strict=True):
@@ -247,7 +247,7 @@ def _value(type_: IcebergType, raw: bytes) -> Any:
 def _summaries(table: Table, m: ManifestFile) -> list[Row] | None:
     if m.partitions is None:
         return None
-    spec = spec_of(table.metadata, m.partition_spec_id)
+    spec = require_spec(table.metadata, m.partition_spec_id)
     types = spec.partition_type(table.metadata.all_fields_by_id).fields
     return [_summary(field, type_, s) for field, type_, s in zip(spec.fields, types, m.partitions, strict=False)]
 

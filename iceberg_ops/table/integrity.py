@@ -24,7 +24,7 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.former_columns import former_entries_of
 from iceberg_ops.table.manifests import ManifestLists
-from iceberg_ops.table.stored_files import reason_of
+from iceberg_ops.table.stored_files import error_reason
 from iceberg_ops.table.table import Table
 
 Severity = Literal["error", "warning"]
@@ -164,12 +164,14 @@ class IntegrityCheck:
         self._checked["manifests"] += 1
         self._contents[manifest.manifest_path] = None
         if manifest.partition_spec_id not in self._table.metadata.specs_by_id:
-            yield _of(manifest, "manifest-spec", f"partition spec {manifest.partition_spec_id} is not in the metadata", snapshot)
+            yield _manifest_finding(
+                manifest, "manifest-spec", f"partition spec {manifest.partition_spec_id} is not in the metadata", snapshot
+            )
             return
         try:
             entries = former_entries_of(self._table, snapshot, manifest)
         except _UNREADABLE as e:
-            yield _of(manifest, "manifest-reads", _reason(e), snapshot)
+            yield _manifest_finding(manifest, "manifest-reads", _reason(e), snapshot)
             return
         contents = self._contents[manifest.manifest_path] = _Contents()
         yield from _counts(manifest, entries, snapshot)
@@ -179,7 +181,7 @@ class IntegrityCheck:
                 contents.totals.update(_totals(entry.data_file))
                 yield from self._live_file(manifest, entry, snapshot)
         if wrong := self._other_length(manifest.manifest_path, manifest.manifest_length):
-            yield _of(manifest, "manifest-length", wrong, snapshot, "warning")
+            yield _manifest_finding(manifest, "manifest-length", wrong, snapshot, "warning")
 
     def _live_file(self, manifest: ManifestFile, entry: ManifestEntry, snapshot: Snapshot) -> Iterator[Finding]:
         file = entry.data_file
@@ -193,7 +195,7 @@ class IntegrityCheck:
             )
         if manifest.sequence_number and (entry.sequence_number or 0) < manifest.min_sequence_number:
             detail = f"holds a file of sequence number {entry.sequence_number}, recorded minimum is {manifest.min_sequence_number}"
-            yield _of(manifest, "manifest-min-sequence-number", detail, snapshot)
+            yield _manifest_finding(manifest, "manifest-min-sequence-number", detail, snapshot)
         if unknown := [i for i in file.equality_ids or () if i not in self._table.metadata.all_fields_by_id]:
             yield Finding(
                 "error",
@@ -288,7 +290,9 @@ def _counts(manifest: ManifestFile, entries: Iterable[ManifestEntry], snapshot: 
         ("deleted rows", manifest.deleted_rows_count, rows[deleted]),
     ):
         if recorded is not None and recorded != counted:
-            yield _of(manifest, "manifest-counts", f"has {counted} {name}, the manifest list says {recorded}", snapshot)
+            yield _manifest_finding(
+                manifest, "manifest-counts", f"has {counted} {name}, the manifest list says {recorded}", snapshot
+            )
 
 
 def _totals(file: DataFile) -> Mapping[str, int]:
@@ -327,11 +331,11 @@ def _duplicates(contents: list[_Contents], snapshot: Snapshot) -> Iterator[Findi
             yield Finding("error", "live-once", path, f"is live {n} times in one snapshot", snapshot.snapshot_id)
 
 
-def _of(manifest: ManifestFile, rule: str, detail: str, snapshot: Snapshot, severity: Severity = "error") -> Finding:
+def _manifest_finding(manifest: ManifestFile, rule: str, detail: str, snapshot: Snapshot, severity: Severity = "error") -> Finding:
     return Finding(severity, rule, manifest.manifest_path, detail, snapshot.snapshot_id)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "does not exist"
-    return f"cannot be read: {reason_of(error)}" if isinstance(error, OSError) else " ".join(str(error).split())
+    return f"cannot be read: {error_reason(error)}" if isinstance(error, OSError) else " ".join(str(error).split())

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import CorruptTableError, FormerColumnsError
 from iceberg_ops.io.far_files import bytes_ahead
 from iceberg_ops.io.file_io import FileIO, is_far
@@ -30,7 +30,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.entry_cache import EntryCache, entries_bytes
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.stored_files import read_stored
-from iceberg_ops.table.table import Table, partition_type, spec_of
+from iceberg_ops.table.table import Table, partition_type, require_spec
 
 CACHE = EntryCache()
 """Decoded manifests of this process."""
@@ -168,7 +168,7 @@ def _of_former_columns(metadata: TableMetadata, data: bytes, manifest: ManifestF
     for type_ in types:
         with suppress(CorruptTableError):
             manifest_columnar.read_either(data, manifest, type_)
-            return FormerColumnsError.instead_of(error)
+            return FormerColumnsError.from_error(error)
     return None
 
 
@@ -272,7 +272,7 @@ class ManifestWriter:
 
     def _new_encoder(self) -> ManifestEncoder:
         return ManifestEncoder(
-            spec=spec_of(self._metadata, self._spec_id),
+            spec=require_spec(self._metadata, self._spec_id),
             schema=self._metadata.schema,
             partition_type=partition_type(self._metadata, self._spec_id),
             format_version=self._metadata.format_version,
@@ -347,7 +347,7 @@ def certainly_counted(table: Table, manifests: Sequence[ManifestFile], parent: S
     if table.metadata.format_version < 3 or parent is None or not any(map(_lacks_row_ids, manifests)):
         return manifests
     listed = sum(_rows_of(m) for m in manifests_of(table, parent) if m.content is ManifestContent.DATA)
-    if count_of(parent.summary.get(summary_keys.TOTAL_RECORDS)) == listed:
+    if parse_count(parent.summary.get(summary_keys.TOTAL_RECORDS)) == listed:
         return manifests
     with manifests_ahead(table, (m for m in manifests if _lacks_row_ids(m))) as near:
         return [_counted_if_readable(near, m) if _lacks_row_ids(m) else m for m in manifests]

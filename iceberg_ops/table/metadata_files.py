@@ -11,7 +11,7 @@ import re
 import uuid
 
 from iceberg_ops.config import properties
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import CorruptTableError, NoSuchTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import below
@@ -59,11 +59,11 @@ def is_metadata_file(location: str) -> bool:
     return _SUFFIX.search(location) is not None
 
 
-def version_of(location: str) -> int | None:
+def parse_version(location: str) -> int | None:
     """The version in a metadata file's name; None if it has none."""
     stem = _SUFFIX.sub("", location.rsplit("/", 1)[-1])
     match = _HADOOP.match(stem) or _CATALOG.match(stem)
-    return count_of(match[1]) if match else None
+    return parse_count(match[1]) if match else None
 
 
 def new_metadata_location(metadata: TableMetadata, version: int) -> str:
@@ -131,7 +131,7 @@ def _metadata_files(folder: str, io: FileIO) -> dict[str, str]:
 
 def hinted_version(data: bytes) -> int | None:
     """The version in a version hint; None if it has none. A number beyond Iceberg Java's versions (32 bits) does not count."""
-    version = count_of(data.decode("utf-8", "replace").strip())
+    version = parse_count(data.decode("utf-8", "replace").strip())
     return None if version is None or version > _HIGHEST_VERSION else version
 
 
@@ -143,7 +143,7 @@ def _hinted(folder: str, files: dict[str, str], io: FileIO) -> str | None:
     if (version := hinted_version(data)) is None:
         hint = data.decode("utf-8", "replace").strip()
         return files.get(hint) or files.get(_SUFFIX.sub("", hint))
-    newest = max((version_of(location) or 0 for location in files.values()), default=0)
+    newest = max((parse_version(location) or 0 for location in files.values()), default=0)
     if version > newest:
         raise CorruptTableError(
             f"{folder}/{VERSION_HINT} says version {version}, but the highest version there is {newest}: the metadata file of "
@@ -153,8 +153,8 @@ def _hinted(folder: str, files: dict[str, str], io: FileIO) -> str | None:
 
 
 def _highest(files: dict[str, str], io: FileIO) -> str:
-    best = max(version_of(location) or 0 for location in files.values())
-    candidates = sorted(location for location in files.values() if (version_of(location) or 0) == best)
+    best = max(parse_version(location) or 0 for location in files.values())
+    candidates = sorted(location for location in files.values() if (parse_version(location) or 0) == best)
     if len(candidates) == 1:
         return candidates[0]
     return max(candidates, key=lambda location: (read_metadata(io, location).last_updated_ms, location))

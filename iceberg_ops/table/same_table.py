@@ -53,7 +53,7 @@ class TableTrace:
     snapshot_times: Mapping[int, int] = field(default_factory=dict)
 
 
-def trace_of(table: Table) -> TableTrace:
+def table_trace(table: Table) -> TableTrace:
     """The trace of the state. A staged table has no file yet."""
     metadata = table.metadata
     log = [(entry.metadata_file, entry.timestamp_ms) for entry in metadata.metadata_log]
@@ -90,12 +90,12 @@ def difference(known: Table, now: Table) -> str | None:
     if known.metadata.table_uuid and now.metadata.table_uuid:
         if same_uuid(known.metadata.table_uuid, now.metadata.table_uuid) and (_logs(now, known) or _logs(known, now)):
             return None
-        return difference_of_traces(trace_of(known), trace_of(now), now.io)
+        return difference_of_traces(table_trace(known), table_trace(now), now.io)
     if not TableStates(known).lead_to(now):
         return (
             f"its uuid is {now.metadata.table_uuid}, was {known.metadata.table_uuid}, and its history does not show the one known"
         )
-    return _parting(trace_of(known), trace_of(now), identity_under(now.io))
+    return _parting(table_trace(known), table_trace(now), identity_under(now.io))
 
 
 def difference_of_traces(known: TableTrace, now: TableTrace, io: FileIO) -> str | None:
@@ -128,7 +128,7 @@ def _parting(known: TableTrace, now: TableTrace, identity: Identity) -> str | No
     last = next((i for i in range(len(theirs) - 1, -1, -1) if theirs[i] is not None), None)
     if last is not None and (ours := theirs[last]) is not None and ours < len(known.files) - 1 and last < len(theirs) - 1:
         by_one_file = last == len(theirs) - 2
-        if not (_share_what_came_after(known, now, ours) or (by_one_file and _has_the_last_snapshot_of(known, now))):
+        if not (_share_what_came_after(known, now, ours) or (by_one_file and _contains_last_snapshot(known, now))):
             common, other, expected = known.files[ours][0], now.files[last + 1][0], known.files[ours + 1][0]
             return f"its history went on from {common} with {other}, not with {expected}"
     for number, ids in known.snapshots.items():
@@ -144,7 +144,7 @@ def _share_what_came_after(known: TableTrace, now: TableTrace, ours: int) -> boo
     return any(at > since and snapshot_id in now.snapshot_times for snapshot_id, at in known.snapshot_times.items())
 
 
-def _has_the_last_snapshot_of(known: TableTrace, now: TableTrace) -> bool:
+def _contains_last_snapshot(known: TableTrace, now: TableTrace) -> bool:
     return next(reversed(known.snapshot_times), None) in now.snapshot_times
 
 
@@ -189,23 +189,23 @@ class TableStates:
         self.add(table)
 
     def add(self, state: Table) -> None:
-        self._files.add(self._file_of(state))
-        self._logged |= self._log_of(state)
-        self._snapshots |= _snapshots_of(state.metadata)
+        self._files.add(self._logged_file(state))
+        self._logged |= self._logged_files(state)
+        self._snapshots |= _snapshot_identities(state.metadata)
 
     def lead_to(self, state: Table) -> bool:
         """Whether ``state`` is before or after one of them by their metadata logs, or has one of their snapshots."""
         return (
-            self._file_of(state) in self._files
-            or self._file_of(state) in self._logged
-            or not self._files.isdisjoint(self._log_of(state))
-            or not self._snapshots.isdisjoint(_snapshots_of(state.metadata))
+            self._logged_file(state) in self._files
+            or self._logged_file(state) in self._logged
+            or not self._files.isdisjoint(self._logged_files(state))
+            or not self._snapshots.isdisjoint(_snapshot_identities(state.metadata))
         )
 
-    def _file_of(self, state: Table) -> LoggedFile:
+    def _logged_file(self, state: Table) -> LoggedFile:
         return self._identity(state.metadata_location), state.metadata.last_updated_ms
 
-    def _log_of(self, state: Table) -> set[LoggedFile]:
+    def _logged_files(self, state: Table) -> set[LoggedFile]:
         return {(self._identity(e.metadata_file), e.timestamp_ms) for e in state.metadata.metadata_log}
 
 
@@ -215,7 +215,7 @@ def _logs(later: Table, earlier: Table) -> bool:
 
 def share_a_snapshot(one: TableMetadata, other: TableMetadata) -> bool:
     """Ids are random, and each snapshot has its own manifest list or manifests."""
-    return not _snapshots_of(one).isdisjoint(_snapshots_of(other))
+    return not _snapshot_identities(one).isdisjoint(_snapshot_identities(other))
 
 
 def logged(table: Table, metadata_location: str, last_updated_ms: int) -> bool:
@@ -228,5 +228,5 @@ def logged(table: Table, metadata_location: str, last_updated_ms: int) -> bool:
     return any((identity(location), at) == entry for location, at in known)
 
 
-def _snapshots_of(metadata: TableMetadata) -> set[_Snapshot]:
+def _snapshot_identities(metadata: TableMetadata) -> set[_Snapshot]:
     return {(s.snapshot_id, s.timestamp_ms, s.manifest_list, s.manifests) for s in metadata.snapshots}

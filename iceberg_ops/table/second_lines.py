@@ -20,7 +20,7 @@ from functools import cached_property
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.locations import Identity, identity_under
-from iceberg_ops.table.metadata_files import read_metadata, version_of
+from iceberg_ops.table.metadata_files import parse_version, read_metadata
 from iceberg_ops.table.same_table import LoggedFile
 from iceberg_ops.table.table import Table
 
@@ -32,7 +32,7 @@ def is_counted(location: str) -> bool:
     return _COUNTED.fullmatch(location) is not None
 
 
-class OwnLine:
+class KnownMetadataFiles:
     """The known metadata files of a table. ``counts``: whether its catalog uses the names ``v<N>``; None: derived from its current
     file, which may still have the name that a former catalog gave."""
 
@@ -57,7 +57,7 @@ class OwnLine:
     def forgets_before(self) -> int:
         """Files with this version or a lower one, and the table's own naming scheme, are the table's own old files, unless they are
         later than ``since_ms``. A numbered name is used once, so only a higher one can belong to another line."""
-        versions = (version_of(location) or 0 for location, _ in self._logged if is_counted(location) == self.counts)
+        versions = (parse_version(location) or 0 for location, _ in self._logged if is_counted(location) == self.counts)
         return (max if self.counts else min)(versions, default=0)
 
     def is_left_by(self, state: Table) -> bool:
@@ -72,7 +72,7 @@ class OwnLine:
         built_on = [file for file in log if self._identity(file[0]) != self._identity(place)]
         signs = [file for file in built_on if file[1] > self.since_ms]
         if at > self.since_ms and at not in self._times:
-            is_of_another_kind = version_of(place) is not None and is_counted(place) != self.counts
+            is_of_another_kind = parse_version(place) is not None and is_counted(place) != self.counts
             signs += [*built_on[-1:], *([current_file] if is_of_another_kind else [])]
         return [file for file in signs if not self._knows(file)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from iceberg_ops.config.report import TableState
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.snapshots import Snapshot
@@ -41,7 +41,7 @@ def table_state(table: Table, snapshot: Snapshot | None) -> TableState:
     if snapshot is None:
         return TableState(snapshots=count)
     manifests = manifests_of(table, snapshot)
-    totals = [count_of(snapshot.summary.get(key)) for key in _TOTALS]
+    totals = [parse_count(snapshot.summary.get(key)) for key in _TOTALS]
     if None in totals:
         counted = _count(table, snapshot)
         totals = [counted[i] if total is None else total for i, total in enumerate(totals)]

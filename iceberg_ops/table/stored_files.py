@@ -39,15 +39,15 @@ def named_failures(location: str, what: str = "file") -> Iterator[None]:
     except FileNotFoundError:
         raise CorruptTableError(f"{what} {location} does not exist") from None
     except OSError as e:
-        raise failure_of(e, location, what) from e
+        raise read_failure(e, location, what) from e
 
 
-def failure_of(error: OSError, location: str, what: str = "file") -> IcebergOpsError:
+def read_failure(error: OSError, location: str, what: str = "file") -> IcebergOpsError:
     """The error to raise for a system error about an existing file."""
     kind = CatalogUnavailableError if error.errno in PASSING else CorruptTableError
-    return limit_error(error, location) or kind(f"{what} {location} cannot be read: {reason_of(error)}")
+    return limit_error(error, location) or kind(f"{what} {location} cannot be read: {error_reason(error)}")
 
 
-def reason_of(error: OSError) -> str:
+def error_reason(error: OSError) -> str:
     """The system's reason, without the location."""
     return error.strerror or (os.strerror(error.errno) if error.errno else str(error))

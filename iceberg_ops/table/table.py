@@ -71,7 +71,7 @@ class Table:
         return partition_type(self.metadata, spec_id)
 
 
-def spec_of(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
+def require_spec(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
     """The partition spec of that id. Raises CorruptTableError."""
     try:
         return metadata.specs_by_id[spec_id]
@@ -84,4 +84,4 @@ def spec_of(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
 
 def partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
     """Struct type of a spec's partition tuples. Raises CorruptTableError for an unknown spec."""
-    return spec_of(metadata, spec_id).partition_type(metadata.all_fields_by_id)
+    return require_spec(metadata, spec_id).partition_type(metadata.all_fields_by_id)

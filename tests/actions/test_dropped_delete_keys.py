@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.cli.alterations import parse_alterations
-from iceberg_ops.cli.evolve import operations_of
+from iceberg_ops.cli.evolve import plan_operations
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operations.refs import RemoveRef, SetRef
@@ -40,7 +40,7 @@ def upsert(made: RowsPlace, branch: str = "main") -> None:
 
 def evolve(made: RowsPlace, *steps: str, allow: bool = False, before: Callable[[], object] | None = None) -> None:
     """What ``iceberg-ops evolve`` does; ``before``: what another writer does right before the swap."""
-    operations, _ = operations_of(made.table(), parse_alterations(steps), allow)
+    operations, _ = plan_operations(made.table(), parse_alterations(steps), allow)
     catalog = Meddles(made.catalog, *([before] if before else []))
     commit(catalog, made.table(), Transaction(operations=tuple(operations)), sleep=lambda _: None)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.actions.compute_partition_stats import union_of
+from iceberg_ops.actions.compute_partition_stats import checked_partition_union
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
 from iceberg_ops.commit.operations.row_delta import RowDelta
@@ -199,7 +199,7 @@ def test_values_of_v1_fields_without_ids_are_never_taken_for_each_others(place: 
     shown = scan_table(table, Scan(), columns=["_partition"]).to_pylist()
     assert shown == [{"_partition": {"region_1000": "eu", "region": None, "bucketed": None}}]
     with pytest.raises(UnsupportedError, match=r"'region' \(identity\) and 'bucketed' \(bucket\[2\]\) share the field id 1000"):
-        union_of(table.metadata)
+        checked_partition_union(table.metadata)
 
 
 def test_a_struct_that_its_dropped_partition_column_made_present_stays_so() -> None:

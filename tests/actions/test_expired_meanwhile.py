@@ -74,8 +74,8 @@ def test_a_job_whose_snapshot_expires_while_it_plans_can_be_run_again(monkeypatc
         compact_and_expire(lake)
         raise CorruptTableError("manifest m does not exist")
 
-    real = dispatch.action_of
-    monkeypatch.setattr(dispatch, "action_of", lambda name: reads_too_late if name == "rewrite_manifests" else real(name))
+    real = dispatch.load_action
+    monkeypatch.setattr(dispatch, "load_action", lambda name: reads_too_late if name == "rewrite_manifests" else real(name))
     with pytest.raises(
         CommitFailedError, match=r"expired snapshots that rewrite_manifests was reading.*nothing was changed: run it"
     ):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.actions.groups.group_commits import GroupCommits
-from iceberg_ops.actions.groups.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, PlannedAgain
+from iceberg_ops.actions.groups.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, SecondPlan
 from iceberg_ops.actions.run.context import Outcome, Run
 from iceberg_ops.actions.run.results import Committed, Findings, PartiallyCommitted, Result
 from iceberg_ops.commit.operations.carried_over import CarriedOver
@@ -83,7 +83,7 @@ class Scripted(GroupStrategy[Done]):
             raise error
         return CarriedOver(committed=commit(operation, ()))
 
-    def plan_again(self, conflicted: Sequence[Done]) -> PlannedAgain[Done] | None:
+    def plan_again(self, conflicted: Sequence[Done]) -> SecondPlan[Done] | None:
         self.again.extend(conflicted)
         return None
 
@@ -173,7 +173,7 @@ def test_a_conflict_takes_its_group_and_no_other(world: World) -> None:
     done = world.commit(AT_ONCE, conflict_with("g1"))
     assert type(done) is PartiallyCommitted
     assert (world.statuses, world.left, world.keys) == ("cdcc", "023", ["k", "k"])
-    assert done.found.metrics["failed-count"] == 1
+    assert done.findings.metrics["failed-count"] == 1
     assert [group.group_id for group in world.again] == ["g1"]
 
 
@@ -214,7 +214,7 @@ def test_a_group_that_failed_and_batches_that_did_are_counted_apart(world: World
     answers = [FailedGroup(a.group_id, CorruptTableError("gone")), b, c, d]
     done = world.commit(ONE_BY_ONE, no_error, always(CommitFailedError("refused")), answers=answers)
     assert type(done) is PartiallyCommitted
-    assert (world.statuses, done.found.metrics["failed-count"]) == ("fcdc", 2)
+    assert (world.statuses, done.findings.metrics["failed-count"]) == ("fcdc", 2)
     assert "2 commits, 1 failed" in world.run.outcome.steps[0].detail
 
 

@@ -13,7 +13,7 @@ import pytest
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.errors import SchemaError
-from iceberg_ops.serde.json.name_mapping_json import name_mapping_of
+from iceberg_ops.serde.json.name_mapping_json import table_name_mapping
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.types import DATE, LONG, STRING, NestedField
@@ -68,6 +68,6 @@ def test_imports_at_once_keep_each_others_names(tmp_path: Path) -> None:
 
     add("one", lambda: add("two"))
     assert [r["name"] for r in place.rows()] == ["one", "two"]
-    mapping = name_mapping_of(place.table().metadata)
+    mapping = table_name_mapping(place.table().metadata)
     assert mapping is not None
     assert set(mapping.fields[1].names) == {"name", "Name", "NAME"}

@@ -14,7 +14,7 @@ from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.metadata_updates import UpdateSpec
 from iceberg_ops.commit.operations.refs import RemoveRef, RollBack, SetRef
 from iceberg_ops.commit.protocol import changed_entries
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.errors import CommitFailedError, DataError, NotPublishableError, ValidationError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
@@ -109,7 +109,7 @@ def test_a_publication_reads_of_the_branch_what_came_since_it_was_staged(lake: L
     """Manifests that both have could show nothing, and are most of a large table's."""
     for i in range(5):
         lake.append([(i, "x", "eu")])
-    before = {m.manifest_path for m in manifests_of(lake.table, base_of(lake.table.metadata, "main"))}
+    before = {m.manifest_path for m in manifests_of(lake.table, base_snapshot(lake.table.metadata, "main"))}
     commit(lake.catalog, lake.table, AppendFiles(added=lake.written([(20, "x", "eu")]), staged=True, summary={"wap.id": "w"}))
     lake.append([(21, "x", "eu")])
     read: set[str] = set()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.groups.group_works import even_parts, works_of
+from iceberg_ops.actions.groups.group_works import even_parts, make_group_works
 from iceberg_ops.actions.workers.local_runner import LocalRunner
-from iceberg_ops.actions.workers.progress import Meter, run_works
+from iceberg_ops.actions.workers.progress import Meter, run_group_works
 from iceberg_ops.actions.workers.runner import GroupFailure, Progress, work_bytes
 from iceberg_ops.actions.workers.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
@@ -41,7 +41,7 @@ def works(tmp_path: Path) -> tuple[Lake, list[GroupWork]]:
     table = lake.table
     options = rewrite_data_files_options({}, table.properties)
     plan = plan_rewrite_data_files(table, options)
-    return lake, works_of(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
+    return lake, make_group_works(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
 
 
 def rows_out(answers: list[GroupResult | GroupFailure]) -> dict[str, int]:
@@ -54,7 +54,7 @@ def test_worker_processes_give_the_same_answers_as_this_process(tmp_path: Path) 
     seen: list[Progress] = []
     bytes_ = sum(map(work_bytes, found))
     meter = Meter("rewriting", 15, bytes_, unit="files", subject="test", callback=seen.append)
-    there = rows_out(list(run_works(LocalRunner(workers=2, inline_bytes=0), found, meter)))
+    there = rows_out(list(run_group_works(LocalRunner(workers=2, inline_bytes=0), found, meter)))
     assert there == {"g0001/1": 50, "g0002/1": 50, "g0003/1": 50}
     assert (seen[-1].works_done, seen[-1].bytes_done, seen[-1].bytes) == (15, bytes_, bytes_)
     assert seen[-1].seconds_left == 0
@@ -75,7 +75,7 @@ def test_a_sort_is_done_by_several_processes_and_leaves_nothing_staged(tmp_path:
     table = lake.table
     options = rewrite_data_files_options({"sort-order": "id DESC", "rewrite-all": "true"}, table.properties)
     plan = plan_rewrite_data_files(table, options)
-    found = works_of(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
+    found = make_group_works(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
     staged = [replace(work, ranges=2) for work in found]
     there = rows_out(list(LocalRunner(workers=2, inline_bytes=0).run(staged)))
     assert there == {"g0001/1": 50, "g0002/1": 50, "g0003/1": 50}

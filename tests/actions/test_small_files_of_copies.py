@@ -160,7 +160,7 @@ def test_files_that_were_taken_in_are_no_longer_staged_and_no_two_are_compared(
     table = place.create(SCHEMA, BY_CITY)
     changed = ChangedRows(
         table=table,
-        found=plan(table, Scan()),
+        scan_plan=plan(table, Scan()),
         context=replace(WriteContext.for_table(table.metadata), spec=BY_CITY),
         mode="copy-on-write",
         isolation="serializable",

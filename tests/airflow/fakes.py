@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from iceberg_airflow.operators import IcebergOpsOperator
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport
@@ -20,10 +20,10 @@ class FakeLane:
     """An engine that writes the report it is told to, or none, and remembers the job specs it was given."""
 
     report: Callable[[JobSpec], ActionReport | bytes | None]
-    ended: Ended = field(default_factory=lambda: Ended(0))
+    ended: ProcessEnd = field(default_factory=lambda: ProcessEnd(0))
     seen: list[JobSpec] = field(default_factory=list)
 
-    def run(self, spec: Path, document: bytes) -> Ended:
+    def run(self, spec: Path, document: bytes) -> ProcessEnd:
         job = from_json(document, JobSpec, str(spec))
         self.seen.append(job)
         report = self.report(job)
@@ -35,7 +35,7 @@ class FakeLane:
 
 def with_lane(operator: IcebergOpsOperator, lane: FakeLane) -> IcebergOpsOperator:
     """The operator, started on ``lane`` whatever it would choose."""
-    operator._lane_of = lambda _job: lane  # type: ignore[method-assign]
+    operator._choose_lane = lambda _job: lane  # type: ignore[method-assign]
     return operator
 
 

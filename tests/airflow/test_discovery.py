@@ -15,7 +15,7 @@ from iceberg_airflow.dag_builder import build_maintenance_dags
 from iceberg_airflow.outcome import error_of_line
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
 from iceberg_airflow.retry_policy import iceberg_retry_policy
-from iceberg_airflow.work import Answer, Request
+from iceberg_airflow.work import DiscoveryAnswer, Request
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
@@ -91,7 +91,7 @@ def test_the_command_answers_for_every_table_of_the_catalog(catalog: CatalogConf
     request = Request(catalog=catalog, policy=str(tmp_path / "policy.yml"))
     (tmp_path / "request.json").write_bytes(to_json(request))
     assert discovery.main([str(tmp_path / "request.json"), str(tmp_path / "answer.json")]) == 0
-    answer = from_json((tmp_path / "answer.json").read_bytes(), Answer, "answer")
+    answer = from_json((tmp_path / "answer.json").read_bytes(), DiscoveryAnswer, "answer")
     assert [t.table for t in answer.tables] == ["lake.nyc.airports", "lake.nyc.flights", "lake.nyc.planes", "lake.nyc.weather"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from iceberg_airflow import java, lanes
 from iceberg_airflow.lanes import LocalLane, SparkLane, application, quiet_driver, spark_master
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_airflow.processes import Processes, python_environment
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
@@ -122,13 +122,13 @@ def test_the_local_lane_streams_output_and_gives_code_and_last_line(caplog: pyte
     program = "import sys; print('reading'); print(open(sys.argv[2]).read()); print('error: X: y', file=sys.stderr); sys.exit(3)"
     with caplog.at_level(logging.INFO):
         ended = local(program).run(tmp_path / "job.json", b"the job spec")
-    assert ended == Ended(3, "error: X: y")
+    assert ended == ProcessEnd(3, "error: X: y")
     assert "reading" in caplog.text
     assert "the job spec" in caplog.text
 
 
 def test_a_lane_that_ends_well_says_so(tmp_path: Path) -> None:
-    assert local("print('done')").run(tmp_path / "job.json", b"{}") == Ended(0, "done")
+    assert local("print('done')").run(tmp_path / "job.json", b"{}") == ProcessEnd(0, "done")
 
 
 def a_java(folder: Path, version: str) -> Path:

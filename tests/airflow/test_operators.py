@@ -16,7 +16,7 @@ from iceberg_airflow.operators import (
     IcebergPlanOperator,
     IcebergUpdateOperator,
 )
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_ops import errors
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ErrorReport, TableState
@@ -110,7 +110,7 @@ def test_xcom_carries_the_reports_place_and_five_numbers() -> None:
 def test_a_failed_report_raises_the_error_its_code_names(code: str, kind: type[Exception], said: str) -> None:
     operator = IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights")
     report = ErrorReport(code=code, message="one line", next_step="try this")
-    lane = FakeLane(lambda job: a_report(job, "failed", error=report), Ended(1, "noise"))
+    lane = FakeLane(lambda job: a_report(job, "failed", error=report), ProcessEnd(1, "noise"))
     with pytest.raises(kind) as caught:
         with_lane(operator, lane).execute(a_context())
     assert type(caught.value) is kind
@@ -120,13 +120,13 @@ def test_a_failed_report_raises_the_error_its_code_names(code: str, kind: type[E
 def test_a_job_without_a_report_has_an_unknown_outcome() -> None:
     operator = IcebergOpsOperator(task_id="t", job="append", table="nyc.flights")
     with pytest.raises(JobDiedError, match="exit code 137 and wrote no report: Killed"):
-        with_lane(operator, FakeLane(lambda _: None, Ended(137, "Killed"))).execute(a_context())
+        with_lane(operator, FakeLane(lambda _: None, ProcessEnd(137, "Killed"))).execute(a_context())
     assert issubclass(JobDiedError, errors.CommitStateUnknownError)
 
 
 def test_a_job_that_could_not_start_says_so_in_its_last_line() -> None:
     operator = IcebergOpsOperator(task_id="t", job="append", table="nyc.flights")
-    ended = Ended(1, "error: BAD_OPTION: unknown option 'x'")
+    ended = ProcessEnd(1, "error: BAD_OPTION: unknown option 'x'")
     with pytest.raises(errors.OptionError, match=r"^unknown option 'x'$"):
         with_lane(operator, FakeLane(lambda _: None, ended)).execute(a_context())
 
@@ -135,7 +135,7 @@ def test_a_report_of_an_earlier_run_of_the_same_try_is_not_taken_for_this_one() 
     operator = IcebergOpsOperator(task_id="t", job="append", table="nyc.flights")
     with_lane(operator, FakeLane(a_report)).execute(a_context())
     with pytest.raises(JobDiedError):
-        with_lane(operator, FakeLane(lambda _: None, Ended(1))).execute(a_context())
+        with_lane(operator, FakeLane(lambda _: None, ProcessEnd(1))).execute(a_context())
 
 
 def test_a_plan_is_a_dry_run_and_skips_when_nothing_is_due() -> None:

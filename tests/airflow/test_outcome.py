@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from iceberg_airflow.operators import IcebergOpsOperator
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_ops import errors
 from iceberg_ops.actions.run.report_file import error_report
@@ -20,9 +20,9 @@ from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane
 pytestmark = pytest.mark.airflow
 
 
-def run_with(report: Callable[[JobSpec], ActionReport | bytes | None], ended: Ended | None = None) -> None:
+def run_with(report: Callable[[JobSpec], ActionReport | bytes | None], ended: ProcessEnd | None = None) -> None:
     operator = IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights")
-    with_lane(operator, FakeLane(report, ended or Ended(0))).execute(a_context())
+    with_lane(operator, FakeLane(report, ended or ProcessEnd(0))).execute(a_context())
 
 
 FOREIGN = {
@@ -51,7 +51,7 @@ def test_a_truncated_report_means_that_the_job_died(share: float) -> None:
         return whole[: int(len(whole) * share)]
 
     with pytest.raises(JobDiedError, match="ended with exit code 137 and its report cannot be read"):
-        run_with(cut, Ended(137))
+        run_with(cut, ProcessEnd(137))
 
 
 def test_a_report_with_fields_that_are_not_known_means_that_the_job_died() -> None:
@@ -65,9 +65,9 @@ def test_a_job_that_died_is_tried_again() -> None:
 
 def test_the_last_line_of_a_killed_job_is_no_error_of_its_own() -> None:
     with pytest.raises(JobDiedError, match="exit code 137 and wrote no report: error: BAD_OPTION: x"):
-        run_with(lambda _: None, Ended(137, "error: BAD_OPTION: x"))
+        run_with(lambda _: None, ProcessEnd(137, "error: BAD_OPTION: x"))
     with pytest.raises(errors.OptionError):
-        run_with(lambda _: None, Ended(1, "error: BAD_OPTION: x"))
+        run_with(lambda _: None, ProcessEnd(1, "error: BAD_OPTION: x"))
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_the_last_line_of_a_killed_job_is_no_error_of_its_own() -> None:
 def test_an_engine_that_was_interrupted_may_have_committed(line: str) -> None:
     """It counted as a job that cannot succeed: nothing changed, never tried again."""
     with pytest.raises(JobDiedError, match=r"exit code 1 and wrote no report: error: ") as caught:
-        run_with(lambda _: None, Ended(1, line))
+        run_with(lambda _: None, ProcessEnd(1, line))
     assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"
 
 
 def test_a_report_of_an_interrupt_means_that_the_job_died() -> None:
     with pytest.raises(JobDiedError, match="was interrupted by a signal: stopped by the user") as caught:
-        run_with(lambda job: a_report(job, status="failed", error=error_report(KeyboardInterrupt())), Ended(130))
+        run_with(lambda job: a_report(job, status="failed", error=error_report(KeyboardInterrupt())), ProcessEnd(130))
     assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"
 
 
@@ -93,7 +93,7 @@ def test_a_report_with_a_damaged_byte_means_that_the_job_died() -> None:
 
 def test_a_job_that_was_killed_after_its_report_is_believed() -> None:
     """What the report says has happened, whatever became of the process afterwards."""
-    run_with(a_report, Ended(137))
+    run_with(a_report, ProcessEnd(137))
 
 
 def test_ids_that_shared_a_folder_once_read_their_own_reports() -> None:

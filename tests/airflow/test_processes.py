@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from iceberg_airflow import guard
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_airflow.processes import Processes, run_module
 from iceberg_ops.errors import JobDiedError, OptionError, RetryableError
 
@@ -51,7 +51,7 @@ class Family:
         self.pids_file.touch()
         self.command = [sys.executable, "-c", FAMILY, str(self.pids_file), mode]
 
-    def run(self, processes: Processes, heard: Callable[[str], None] = lambda _line: None) -> Ended:
+    def run(self, processes: Processes, heard: Callable[[str], None] = lambda _line: None) -> ProcessEnd:
         return processes.run(self.command, environment={}, files={self.secret: b'{"password": "x"}'}, heard=heard)
 
     def alive(self) -> list[int]:
@@ -98,7 +98,7 @@ def test_files_with_secrets_exist_for_their_owner_only_while_the_process_runs(tm
     ended = Processes().run(
         [sys.executable, "-c", program, str(path)], environment={}, files={path: "sécret".encode()}, heard=lines.append
     )
-    assert ended == Ended(0, "0o600 sécret")
+    assert ended == ProcessEnd(0, "0o600 sécret")
     assert not path.exists()
 
 
@@ -113,11 +113,11 @@ def test_a_file_of_many_bytes_reaches_the_process(tmp_path: Path) -> None:
     path = tmp_path / "private-job.json"
     program = "import sys; print(len(open(sys.argv[1]).read()))"
     ended = Processes().run([sys.executable, "-c", program, str(path)], environment={}, files={path: b"x" * 1_000_000})
-    assert ended == Ended(0, "1000000")
+    assert ended == ProcessEnd(0, "1000000")
 
 
-@pytest.mark.parametrize(("code", "ended"), [(0, Ended(0)), (3, Ended(3)), (2, Ended(2))])
-def test_the_exit_code_is_the_commands(code: int, ended: Ended) -> None:
+@pytest.mark.parametrize(("code", "ended"), [(0, ProcessEnd(0)), (3, ProcessEnd(3)), (2, ProcessEnd(2))])
+def test_the_exit_code_is_the_commands(code: int, ended: ProcessEnd) -> None:
     assert Processes().run([sys.executable, "-c", f"raise SystemExit({code})"], environment={}) == ended
 
 
@@ -128,7 +128,7 @@ def test_a_command_that_a_signal_ended_has_a_code_above_128() -> None:
 
 def test_a_command_that_is_not_there_is_missing_on_this_worker() -> None:
     ended = Processes().run(["spark-submit"], environment={"PATH": "/nowhere"})
-    assert ended == Ended(1, "error: RUNTIME_MISSING: spark-submit: No such file or directory")
+    assert ended == ProcessEnd(1, "error: RUNTIME_MISSING: spark-submit: No such file or directory")
 
 
 @pytest.mark.parametrize(("argument", "said"), [("x" * 3_000_000, "longer than the system takes"), ("a\0b", "has a NUL character")])
@@ -154,7 +154,7 @@ def test_a_file_that_can_not_be_written_may_be_written_later(tmp_path: Path) -> 
 
 def test_stopping_ends_the_engine_and_everything_it_started(tmp_path: Path) -> None:
     family, processes, up = Family(tmp_path), Processes(), threading.Event()
-    ended: list[Ended] = []
+    ended: list[ProcessEnd] = []
     worker = threading.Thread(target=lambda: ended.append(family.run(processes, lambda _line: up.set())))
     worker.start()
     assert up.wait(60)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iceberg_airflow.job_folder import TryIdentity
 from iceberg_airflow.operators import IcebergAppendOperator, IcebergDeleteOperator, IcebergOpsOperator, IcebergUpdateOperator
-from iceberg_airflow.run_keys import HOW_OPTIONS, default_run_key, work_of
+from iceberg_airflow.run_keys import HOW_OPTIONS, default_run_key, work_digest
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import JobSpec
@@ -55,7 +55,7 @@ SAME_WORK: dict[str, dict[str, Any]] = {
 
 def digest(**changed: Any) -> str:
     fields = {k: v for k, v in {**JOB, **changed}.items() if v is not None}
-    return work_of(from_json(msgspec.json.encode(fields), JobSpec, "job"))
+    return work_digest(from_json(msgspec.json.encode(fields), JobSpec, "job"))
 
 
 @pytest.mark.parametrize("changed", OTHER_WORK.values(), ids=OTHER_WORK)

@@ -19,7 +19,7 @@ from iceberg_airflow.hook import IcebergCatalogHook
 from iceberg_airflow.job_folder import jobs_root
 from iceberg_airflow.lanes import LocalLane
 from iceberg_airflow.operators import IcebergAppendOperator, IcebergOpsOperator
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator
 from iceberg_airflow.processes import Processes
 from iceberg_ops.config.job_spec import JobSpec
@@ -141,7 +141,7 @@ def test_every_form_of_a_secret_is_masked_in_the_log(monkeypatch: pytest.MonkeyP
 def test_what_a_dying_job_said_last_is_shown_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "postgresql://db/ice")
     operator = IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="a.b")
-    lane = FakeLane(lambda _: None, Ended(1, f"psycopg2: cannot connect postgresql://me:{quote(PASSWORD, safe='')}@db/ice"))
+    lane = FakeLane(lambda _: None, ProcessEnd(1, f"psycopg2: cannot connect postgresql://me:{quote(PASSWORD, safe='')}@db/ice"))
     with pytest.raises(JobDiedError) as caught:
         with_lane(operator, lane).execute(a_context())
     assert_no_secret(str(caught.value))

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from iceberg_airflow.lanes import SparkLane
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_airflow.processes import Processes
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -85,7 +85,7 @@ def test_spark_reads_settings_with_secrets_and_no_process_shows_them(
 ) -> None:
     """And when the task is stopped the JVM, the Python driver and its workers end."""
     monkeypatch.setenv("STAY", "1")
-    processes, ended = Processes(), list[Ended]()
+    processes, ended = Processes(), list[ProcessEnd]()
     spec = tmp_path / "private-job.json"
     worker = threading.Thread(target=lambda: ended.append(lane(family, processes).run(spec, b"{}")))
     worker.start()

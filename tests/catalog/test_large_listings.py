@@ -16,7 +16,7 @@ from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.hive import hive_catalog
 from iceberg_ops.catalog.near_tables import load_named
-from iceberg_ops.cli.table_choice import tables_meant
+from iceberg_ops.cli.table_choice import expand_targets
 from iceberg_ops.cli.table_names import names_that_begin
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import CatalogConfig
@@ -157,7 +157,7 @@ def test_a_glob_lists_the_namespaces_that_it_can_match(lake: Watched, name: str,
     monkeypatch.setattr("iceberg_ops.catalog.configuration.read_catalogs", lambda: [config])
     monkeypatch.setattr("iceberg_ops.catalog.configuration.find_catalog", lambda _: config)
     monkeypatch.setattr("iceberg_ops.catalog.load.load_catalog", lambda _: lake.catalog)
-    found = tables_meant([f"c.{name}"])
+    found = expand_targets([f"c.{name}"])
     assert found == [f"c.ns.{table}" for table in (NAMES[:10] if "?" in name else NAMES)]
     assert listed == [("ns",)]
 

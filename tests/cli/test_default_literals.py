@@ -9,7 +9,7 @@ from uuid import UUID as Uuid
 
 import pytest
 
-from iceberg_ops.cli.default_literals import literal_of
+from iceberg_ops.cli.default_literals import parse_default
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.types import (
     BINARY,
@@ -58,15 +58,15 @@ REFUSED: list[tuple[IcebergType, str, str]] = [
 
 @pytest.mark.parametrize(("type_", "text", "value"), TAKEN, ids=lambda v: str(v)[:30])
 def test_a_literal_becomes_the_value_of_its_column(type_: IcebergType, text: str, value: Any) -> None:
-    assert repr(literal_of(text, type_)) == repr(value)
+    assert repr(parse_default(text, type_)) == repr(value)
 
 
 def test_negative_zero_stays_negative() -> None:
-    assert math.copysign(1, literal_of("-0.0D", DOUBLE)) == -1
+    assert math.copysign(1, parse_default("-0.0D", DOUBLE)) == -1
 
 
 @pytest.mark.parametrize(("type_", "text", "why"), REFUSED, ids=lambda v: str(v)[:30])
 def test_what_the_column_can_not_hold_is_refused(type_: IcebergType, text: str, why: str) -> None:
     with pytest.raises(OptionError, match=why) as caught:
-        literal_of(text, type_)
+        parse_default(text, type_)
     assert f"default {text!r}" in str(caught.value)

@@ -16,7 +16,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.operations.expiry import Resumed, expire, resume_expiry, write_intent
+from iceberg_ops.commit.operations.expiry import ResumedExpiries, expire, resume_expiry, write_intent
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec, UpdateStatistics
 from iceberg_ops.commit.operations.refs import RemoveRef, RollBack, SetRef
 from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
@@ -205,7 +205,7 @@ def test_a_note_that_another_run_has_just_finished_is_no_damage(monkeypatch: pyt
     io = s.catalog.io
     exists = io.exists
     monkeypatch.setattr(io, "exists", lambda place: exists(place) and not (place == note and io.delete(place)))
-    assert resume_expiry(s.catalog, s.table) == Resumed()
+    assert resume_expiry(s.catalog, s.table) == ResumedExpiries()
 
 
 @pytest.mark.parametrize("gone", ["manifest_list", "manifests"])

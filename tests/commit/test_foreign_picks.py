@@ -15,7 +15,7 @@ from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.refs import SetCurrentSnapshot
 from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.operations.row_delta import RowDelta
-from iceberg_ops.commit.protocol.changed_entries import changes_of
+from iceberg_ops.commit.protocol.changed_entries import snapshot_changes
 from iceberg_ops.errors import NotPublishableError
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
 from iceberg_ops.spec.snapshots import Snapshot
@@ -82,7 +82,7 @@ def test_an_append_that_counts_a_file_too_many_is_picked_once(version: int) -> N
 
 def added_by(table: Table, snapshot: Snapshot | None) -> list[str]:
     assert snapshot is not None
-    return [e.data_file.file_path for e in changes_of(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED)]
+    return [e.data_file.file_path for e in snapshot_changes(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED)]
 
 
 MISNAMED: dict[str, tuple[Any, dict[str, str], str]] = {

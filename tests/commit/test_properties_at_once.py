@@ -16,7 +16,7 @@ from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.commit.validation.mapped_names import AddMappedNames
 from iceberg_ops.errors import OptionError
-from iceberg_ops.serde.json.name_mapping_json import name_mapping_of, name_mapping_to_json
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_to_json, table_name_mapping
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
@@ -54,7 +54,7 @@ def with_mapping(catalog: Any, version: int = 2) -> Table:
 
 
 def names(table: Table) -> dict[int | None, set[str]]:
-    mapping = name_mapping_of(table.metadata)
+    mapping = table_name_mapping(table.metadata)
     return {} if mapping is None else {f.field_id: set(f.names) for f in mapping.fields}
 
 

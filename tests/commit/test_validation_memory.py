@@ -34,7 +34,7 @@ class Window:
     """A history of FOREIGN commits, each of one file, that counts how many of its files are alive."""
 
     def __init__(self, file_of: Callable[[int], DataFile]) -> None:
-        self._file_of = file_of
+        self._logged_file = file_of
         self._alive: weakref.WeakSet[Counted] = weakref.WeakSet()
         self.most = 0
         self.given = 0
@@ -45,11 +45,11 @@ class Window:
 
     added_data = removed_data = added_deletes
 
-    def operation_of(self, snapshot: Snapshot) -> str:
+    def effective_operation(self, snapshot: Snapshot) -> str:
         return snapshot.operation or ""
 
     def _change(self, number: int) -> Change:
-        found = self._file_of(number)
+        found = self._logged_file(number)
         file = Counted(**{f.name: getattr(found, f.name) for f in fields(DataFile)})
         self._alive.add(file)
         self.most, self.given = max(self.most, len(self._alive)), self.given + 1

@@ -23,7 +23,7 @@ from iceberg_ops.config.secrets import (
     holds_secret,
     is_secret,
     secrets_in,
-    secrets_of,
+    secrets_in_properties,
     without_secrets,
 )
 
@@ -95,7 +95,7 @@ def test_a_value_may_hold_a_secret_under_any_name() -> None:
 @given(PASSWORDS)
 def test_a_password_is_hidden_in_every_form_that_programs_print(password: str) -> None:
     encoded = quote(password, safe="")
-    secrets = secrets_of({"uri": f"postgresql://me:{encoded}@db:5432/ice"})
+    secrets = secrets_in_properties({"uri": f"postgresql://me:{encoded}@db:5432/ice"})
     for form in (password, encoded, quote(password), quote_plus(password), json.dumps(password)[1:-1]):
         assert password not in hide(f"<{form}>", secrets)
         assert hide(f"<{form}>", secrets) == f"<{HIDDEN}>"
@@ -104,7 +104,7 @@ def test_a_password_is_hidden_in_every_form_that_programs_print(password: str) -
 @given(st.text(alphabet="abc@:/", min_size=6, max_size=12).map(lambda p: f"x{p}y"))
 def test_a_password_that_was_not_encoded_is_hidden_as_written(password: str) -> None:
     uri = f"postgresql://me:{password}@db:5432/ice"
-    assert hide(f"cannot parse {uri}", secrets_of({"uri": uri})) == f"cannot parse postgresql://me:{HIDDEN}@db:5432/ice"
+    assert hide(f"cannot parse {uri}", secrets_in_properties({"uri": uri})) == f"cannot parse postgresql://me:{HIDDEN}@db:5432/ice"
     assert password not in without_secrets({"uri": uri})["uri"]
 
 
@@ -138,11 +138,11 @@ def test_what_is_no_secret_stays(uri: str, shown: str) -> None:
 def test_a_password_is_found_wherever_an_address_may_have_it(value: str, secret: str) -> None:
     properties = {"uri": value}
     assert secret not in without_secrets(properties)["uri"]
-    assert len(secret) < 4 or secret not in hide(f"cannot log in with {secret}", secrets_of(properties))
+    assert len(secret) < 4 or secret not in hide(f"cannot log in with {secret}", secrets_in_properties(properties))
 
 
 def test_a_path_of_sqlite_and_a_condition_are_no_secrets() -> None:
-    assert secrets_of({"uri": "sqlite:////data/a:b@c/catalog.db", "warehouse": "/data/a=b;c=d"}) == ()
+    assert secrets_in_properties({"uri": "sqlite:////data/a:b@c/catalog.db", "warehouse": "/data/a=b;c=d"}) == ()
     assert secrets_in({"where": "has_password = true", "set": {"token": "'abcd'"}, "query": "SELECT 'a://b:c@d' AS secret"}) == ()
 
 
@@ -183,20 +183,20 @@ def test_a_text_in_back_quotes_stays_as_it_is_where_it_is_no_location() -> None:
 def test_a_header_that_names_something_is_no_secret(name: str) -> None:
     """A tenant may be called as its bucket, its catalog or a namespace: reports and logs would tell none of them."""
     properties = {f"header.{name}": "analytics-eu-1", "warehouse": "analytics-eu-1"}
-    assert (secrets_of(properties), without_secrets(properties)) == ((), properties)
+    assert (secrets_in_properties(properties), without_secrets(properties)) == ((), properties)
 
 
 @pytest.mark.parametrize("name", ["Authorization", "X-Api-Key", "Cookie", "X-Custom", "X-Tenant-Token", "X-Project-Key-Of-Ours"])
 def test_any_other_header_is_a_secret(name: str) -> None:
-    assert secrets_of({f"header.{name}": "analytics"}) == ("analytics",)
+    assert secrets_in_properties({f"header.{name}": "analytics"}) == ("analytics",)
 
 
 def test_the_secret_of_a_credential_is_hidden_alone_too() -> None:
-    assert hide("client geheim1 refused", secrets_of({"credential": "me:geheim1"})) == f"client {HIDDEN} refused"
+    assert hide("client geheim1 refused", secrets_in_properties({"credential": "me:geheim1"})) == f"client {HIDDEN} refused"
 
 
 def test_very_short_secrets_do_not_destroy_the_message() -> None:
-    assert hide("a table", secrets_of({"password": "a"})) == "a table"
+    assert hide("a table", secrets_in_properties({"password": "a"})) == "a table"
 
 
 def test_passwords_of_uris_are_hidden_where_secrets_are_not_known() -> None:
@@ -264,8 +264,8 @@ def test_hiding_takes_time_in_proportion_to_the_text(unit: str, end: str) -> Non
     def seconds(length: int) -> float:
         text = unit * (length // len(unit)) + end
         begun = time.process_time()
-        hide(text, secrets_of({"uri": text}))
-        hide(text, secrets_of({"uri": f"a://{text}"}))
+        hide(text, secrets_in_properties({"uri": text}))
+        hide(text, secrets_in_properties({"uri": f"a://{text}"}))
         return time.process_time() - begun
 
     assert seconds(100_000) < 5.0
@@ -305,8 +305,8 @@ PLACES = [
 def test_a_path_without_a_secret_is_no_secret_and_stays(place: str) -> None:
     """Orphans of a table with a partition column ``pwd`` could not be found by their report."""
     assert secrets_in({"paths": [place]}) == ()
-    assert secrets_of({"warehouse": place}) == () or place.startswith(("hdfs:", "s3://landing", "password"))
-    secrets = secrets_of({"token-refresh-enabled": "true", "password": "data", "db-password": "wh"})
+    assert secrets_in_properties({"warehouse": place}) == () or place.startswith(("hdfs:", "s3://landing", "password"))
+    secrets = secrets_in_properties({"token-refresh-enabled": "true", "password": "data", "db-password": "wh"})
     assert hide_in_path(place, secrets) == place
     assert hide_in_sql(f"SELECT * FROM parquet.`{place}` WHERE data = 1", secrets).count(HIDDEN) == 0
     assert place.startswith("password=") or hide(f"{place} is gone", ()) == f"{place} is gone" or "nn2" in place
@@ -323,7 +323,7 @@ def test_a_path_without_a_secret_is_no_secret_and_stays(place: str) -> None:
     ],
 )
 def test_a_path_loses_its_own_secrets_and_those_that_are_known(place: str, shown: str) -> None:
-    secrets = secrets_of({"token": "t0ken-77"})
+    secrets = secrets_in_properties({"token": "t0ken-77"})
     assert hide_in_path(place, secrets) == shown
     assert hide_in_sql(f"SELECT '{place}'", secrets) == f"SELECT '{shown}'"
     assert HIDDEN not in place or secrets_in([place])
@@ -354,9 +354,9 @@ def test_conditions_stay_in_messages_and_in_sql(sql: str) -> None:
 )
 def test_switches_and_numbers_about_secrets_are_none(name: str, value: str, secret: bool) -> None:
     assert holds_secret(name, value) == secret
-    assert (secrets_of({name: value}) != ()) == secret
+    assert (secrets_in_properties({name: value}) != ()) == secret
 
 
 def test_a_setting_with_a_long_name_is_found() -> None:
     name = "spark.hadoop.fs.azure.account.oauth2.client.secret.account-of-24-characters.dfs.core.windows.net"
-    assert "geheim1" in secrets_of({"options": f"-Dx=y -D{name}=geheim1"})
+    assert "geheim1" in secrets_in_properties({"options": f"-Dx=y -D{name}=geheim1"})

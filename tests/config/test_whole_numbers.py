@@ -10,7 +10,7 @@ import pytest
 
 from iceberg_ops.config.option_parsing import at_least, duration_ms, moment, numbers
 from iceberg_ops.config.properties import COMMIT_NUM_RETRIES, PARQUET_COMPRESSION_LEVEL, TARGET_FILE_SIZE_BYTES
-from iceberg_ops.config.whole_numbers import LONG_MAX, count_of, whole_number
+from iceberg_ops.config.whole_numbers import LONG_MAX, parse_count, whole_number
 from iceberg_ops.data.columns.file_columns import ColumnIds
 from iceberg_ops.errors import CorruptTableError, OptionError
 from iceberg_ops.io.local import LocalFileIO
@@ -28,14 +28,14 @@ ODD = pytest.mark.parametrize("text", ["²", "٣", "9" * 5000, "1_000", "0x10", 
 @ODD
 def test_odd_text_is_no_whole_number(text: str) -> None:
     assert whole_number(text) is None
-    assert count_of(text) is None
+    assert parse_count(text) is None
 
 
 def test_numbers_of_64_bits_are_whole_numbers() -> None:
     assert [whole_number(t) for t in ("0", "-1", "+5", "007", str(LONG_MAX))] == [0, -1, 5, 7, LONG_MAX]
     assert whole_number(str(-LONG_MAX - 1)) == -LONG_MAX - 1
-    assert count_of("-1") is None
-    assert count_of(None) is None
+    assert parse_count("-1") is None
+    assert parse_count(None) is None
 
 
 @ODD

@@ -16,10 +16,10 @@ from iceberg_ops.data.rewriting.rewrite import rewrite_group
 from iceberg_ops.data.rewriting.staged_sort import StagedSort, sort_part, write_range
 from iceberg_ops.data.writing import file_names
 from iceberg_ops.data.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from iceberg_ops.data.writing.file_names import FileNames, names_of
+from iceberg_ops.data.writing.file_names import FileNames, operation_files_pattern
 from iceberg_ops.data.writing.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.writing.writer import PartitionedWriter
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.serde.json.sort_json import sort_order_to_dict
@@ -99,7 +99,7 @@ def test_a_second_attempt_at_a_task_writes_files_of_its_own(make: Callable[[Memo
     make(io)
     second = files_in(io) - first
     assert len(first) == len(second) > 0
-    assert all(names_of("op").search(location) for location in first | second)
+    assert all(operation_files_pattern("op").search(location) for location in first | second)
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -204,7 +204,7 @@ def test_makers_of_forked_processes_have_names_of_their_own() -> None:
 
 def test_names_of_an_operation_are_not_those_of_one_that_begins_with_its_id() -> None:
     op = "6b1f0a34-aaaa-bbbb-cccc-1234567890ab"
-    own = names_of(op)
+    own = operation_files_pattern(op)
     assert own.search(f"/wh/t/data/p=1/{FileNames('00001', op).next('.parquet')}")
     assert own.search(f"/wh/t/data/{FileNames('00001', op).next('-deletes.puffin')}")
     assert own.search(f"/wh/t/data/.iceberg-ops-0123-{FileNames('00001', op).next('.avro')}.tmp")
@@ -218,7 +218,7 @@ def test_the_record_of_created_files_is_emptied_once() -> None:
     io = new_io()
     for name in ("a", "b", "c"):
         io.write(f"memory://wh/{name}", b"x")
-    made = OwnFiles(io, ["memory://wh/a"])
+    made = CreatedFiles(io, ["memory://wh/a"])
     made.created("memory://wh/b")
     made.discard()
     io.write("memory://wh/a", b"somebody else's")

@@ -18,7 +18,7 @@ from iceberg_ops.data.columns.file_columns import ColumnIds
 from iceberg_ops.data.columns.sort_keys import Keys, order_keys
 from iceberg_ops.data.formats import avro_reader, orc_reader
 from iceberg_ops.data.formats.any_format import open_file
-from iceberg_ops.data.rewriting.rewrite import key_sample_of, rewrite_group
+from iceberg_ops.data.rewriting.rewrite import rewrite_group, sample_keys
 from iceberg_ops.data.sorting import external_sort, key_sample
 from iceberg_ops.data.sorting.external_sort import in_one, sort_batches
 from iceberg_ops.data.sorting.key_sample import KeySample
@@ -165,7 +165,7 @@ def test_a_sample_of_wide_keys_is_bounded_and_even(monkeypatch: pytest.MonkeyPat
     io, rows = new_io(), [(i, text_of(i)) for i in range(400)]
     files = write(write_context(WIDE), io, rows)
     work = work_of(io, files, partition=(), sort_order=sort_order_to_dict(BY_TEXT), schema=WIDE)
-    sample: KeySample = key_sample_of(work, io)
+    sample: KeySample = sample_keys(work, io)
     assert 5 <= sample.rows.num_rows <= 20
     taken = [int(text[:5]) for text in sample.rows["text"].to_pylist()]
     steps = {b - a for a, b in pairwise(taken)}

@@ -12,7 +12,7 @@ import pytest
 
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.deletes import delete_keys
-from iceberg_ops.data.deletes.delete_keys import DeleteKeys, keys_of
+from iceberg_ops.data.deletes.delete_keys import DeleteKeys, load_delete_keys
 from iceberg_ops.data.deletes.key_memory import Share
 from iceberg_ops.data.formats import any_format as formats
 from iceberg_ops.data.writing.delete_files import write_equality_deletes
@@ -62,7 +62,7 @@ def when_opened(monkeypatch: pytest.MonkeyPatch, told: Callable[[str], object]) 
 
 def in_threads(io: FileIO, sets: list[list[DeleteFile]]) -> list[DeleteKeys]:
     with ThreadPoolExecutor(len(sets)) as pool:
-        return list(pool.map(lambda found: keys_of(io, found, CONTEXT), sets))
+        return list(pool.map(lambda found: load_delete_keys(io, found, CONTEXT), sets))
 
 
 def test_different_sets_are_read_at_the_same_time(kept: delete_keys._Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_a_set_that_can_not_be_read_fails_its_readers_and_blocks_nobody(
         when_opened(patch, refuse)
         for _ in range(2):
             with pytest.raises(OSError, match="no such disk"):
-                keys_of(io, needed, CONTEXT)
-    assert len(keys_of(io, needed, CONTEXT).few) == 1
+                load_delete_keys(io, needed, CONTEXT)
+    assert len(load_delete_keys(io, needed, CONTEXT).few) == 1
     assert not kept._turns
     assert not kept._memory.held

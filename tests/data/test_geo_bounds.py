@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.data.arrow.arrow_schema import stored_schema
-from iceberg_ops.data.columns.geo_bounds import Box
+from iceberg_ops.data.columns.geo_bounds import BoundingBox
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import GeographyType, GeometryType, ListType, NestedField
 from iceberg_ops.spec.values import geo_bound_from_bytes
@@ -86,7 +86,7 @@ SOLIDS = st.builds(lambda x, y, z: wkb(1001, x, y, z), NUMBERS, NUMBERS, NUMBERS
 @given(st.lists(POINTS | LINES | SOLIDS | st.none(), max_size=6), st.integers(0, 6))
 def test_arrows_own_statistics_agree(values: list[bytes | None], cut: int) -> None:
     """Arrow's Parquet writer is the oracle: it computes boxes too."""
-    box = Box(on_sphere=False)
+    box = BoundingBox(on_sphere=False)
     array = pa.array(values, pa.binary())
     box.extend(array.slice(0, cut))
     box.extend(array.slice(cut))
@@ -119,7 +119,7 @@ def _arrows_box(values: list[bytes | None]) -> list[tuple[float, float] | None] 
 def test_points_are_taken_in_whole_arrays() -> None:
     """Both ways of reading points agree."""
     rows = [(float(i), float(-i)) for i in range(50)]
-    fast, slow = Box(False), Box(False)
+    fast, slow = BoundingBox(False), BoundingBox(False)
     fast.extend(pa.array([wkb(1, *r) for r in rows]).slice(7))
     slow.extend(pa.array([b"\x00" + struct.pack(">I2d", 1, *r) for r in rows]).slice(7))
     assert fast == slow

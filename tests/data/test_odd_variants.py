@@ -12,7 +12,7 @@ import pytest
 
 from iceberg_ops.data.arrow import variant_encoding as encoding
 from iceberg_ops.data.arrow.variant import read_variant
-from iceberg_ops.data.arrow.variant_values import Moment, Variant, decode, variant_to_json
+from iceberg_ops.data.arrow.variant_values import TemporalValue, Variant, decode, variant_to_json
 from iceberg_ops.data.reading.json_rows import json_lines
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.schema import Schema
@@ -60,7 +60,7 @@ def shredded(inside: bytes) -> bytes:
     ("days", "text"), [(0, "1970-01-01"), (-719162, "0001-01-01"), (3_000_000, "+10183-09-21"), (-(2**31), "-5877641-06-23")]
 )
 def test_every_date_that_fits_is_one(days: int, text: str) -> None:
-    assert decode(Variant(NO_NAMES, date(days))) == Moment(DATE, days)
+    assert decode(Variant(NO_NAMES, date(days))) == TemporalValue(DATE, days)
     assert variant_to_json(Variant(NO_NAMES, date(days))) == text
     assert variant_to_json(Variant(NAMES, shredded(date(days)))) == {"a": 5, "d": text}
 

@@ -20,7 +20,7 @@ from pyarrow import orc
 
 from iceberg_ops.data.arrow.arrow_schema import stored_schema
 from iceberg_ops.data.columns.read_context import ReadContext
-from iceberg_ops.data.formats.orc_stripes import stripes_of
+from iceberg_ops.data.formats.orc_stripes import parse_stripes
 from iceberg_ops.data.reading.reader import ReadCounts, read_task
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, And, Expression, Op, Predicate, Reference, TransformTerm, leaves
@@ -101,7 +101,7 @@ def test_parts_that_cover_a_file_read_every_row_once_at_its_position(form: FileF
 
 
 def test_an_orc_file_of_many_stripes_is_cut_between_them() -> None:
-    stripes = stripes_of(orc.ORCFile(io.BytesIO(FILES[FileFormat.ORC])).reader.serialized_file_tail(), "f")
+    stripes = parse_stripes(orc.ORCFile(io.BytesIO(FILES[FileFormat.ORC])).reader.serialized_file_tail(), "f")
     assert len(stripes) == 8
     store = new_io()
     file = _file(store, FILES[FileFormat.ORC], FileFormat.ORC, ROWS)
@@ -114,7 +114,7 @@ def test_an_orc_file_of_many_stripes_is_cut_between_them() -> None:
 @given(st.binary(max_size=40))
 def test_any_file_tail_is_read_or_corrupt(tail: bytes) -> None:
     with contextlib.suppress(CorruptTableError):
-        assert all(s.rows >= 0 for s in stripes_of(tail, "f"))
+        assert all(s.rows >= 0 for s in parse_stripes(tail, "f"))
 
 
 @settings(deadline=None, max_examples=60)

@@ -25,7 +25,7 @@ from iceberg_ops.expressions.predicates import Literal, Not, Op, Predicate, Refe
 from iceberg_ops.expressions.row_evaluator import row_filter
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transform_functions import apply, in_order
 from iceberg_ops.spec.transforms import truncate
@@ -117,7 +117,7 @@ def test_every_row_lies_in_its_partition_and_in_its_bounds(data: st.DataObject) 
             for f, value in zip(spec.fields, file.partition, strict=True):
                 source = schema.field(f.source_id)
                 wanted = apply(f.transform, source.type, row[places[f.source_id]])
-                assert identity_of(wanted) == identity_of(value)
+                assert value_identity(wanted) == value_identity(value)
             for f in schema.fields:
                 value = row[places[f.field_id]]
                 if value is None or (isinstance(value, float) and math.isnan(value)) or not f.type.is_primitive:

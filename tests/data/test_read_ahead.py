@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.arrow.read_ahead import prefetched
 
 
 class Source:
@@ -33,7 +33,7 @@ class Source:
 def test_reading_goes_on_while_what_waits_is_smaller_than_the_limit(depth: int, size: int, given: int) -> None:
     # One item is taken, those that fit wait, and one more is in the reader's hand.
     source = Source(50, given)
-    items = ahead(iter(source), depth, lambda _: size)
+    items = prefetched(iter(source), depth, lambda _: size)
     assert next(items) == 0
     assert source.reached.wait(10)
     items.close()
@@ -41,7 +41,7 @@ def test_reading_goes_on_while_what_waits_is_smaller_than_the_limit(depth: int, 
 
 
 def test_all_items_come_in_order_whatever_their_size() -> None:
-    assert list(ahead(iter(range(500)), 64, lambda n: n % 90)) == list(range(500))
+    assert list(prefetched(iter(range(500)), 64, lambda n: n % 90)) == list(range(500))
 
 
 def test_an_error_is_raised_after_the_items_before_it() -> None:
@@ -50,7 +50,7 @@ def test_an_error_is_raised_after_the_items_before_it() -> None:
         yield 2
         raise OSError("gone")
 
-    items = ahead(failing(), 10)
+    items = prefetched(failing(), 10)
     assert [next(items), next(items)] == [1, 2]
     with pytest.raises(OSError, match="gone"):
         next(items)
@@ -58,7 +58,7 @@ def test_an_error_is_raised_after_the_items_before_it() -> None:
 
 def test_closing_stops_the_thread_that_reads() -> None:
     before = threading.active_count()
-    items = ahead(iter(range(1000)))
+    items = prefetched(iter(range(1000)))
     next(items)
     items.close()
     assert threading.active_count() == before

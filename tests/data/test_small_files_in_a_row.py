@@ -13,7 +13,7 @@ from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.formats import parquet_reader
 from iceberg_ops.data.reading.reader import ReadCounts, read_task
 from iceberg_ops.data.rewriting.group_work import GroupWork
-from iceberg_ops.data.rewriting.rewrite import rows_of
+from iceberg_ops.data.rewriting.rewrite import read_live_rows
 from iceberg_ops.data.writing.delete_files import write_equality_deletes
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
@@ -78,7 +78,7 @@ def test_every_row_of_files_in_a_row_is_what_its_file_alone_gives(chosen: list[t
         forget()
         alone += [b.to_pylist() for b in read_task(task, context, io, counts=expected)]
     forget()
-    together = [b.to_pylist() for b in rows_of(tasks, WORK, context, io, counted)]
+    together = [b.to_pylist() for b in read_live_rows(tasks, WORK, context, io, counted)]
     assert [r for rows in together for r in rows] == [r for rows in alone for r in rows]
     assert counted == expected
 

@@ -7,7 +7,7 @@ import pytest
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.properties import FORMER_LOCATION_PREFIX
-from iceberg_ops.data.sources.source_folder import OwnPlaces, check_all_are_read, check_holds_data, data_files_among
+from iceberg_ops.data.sources.source_folder import TableFolders, check_all_are_read, check_holds_data, data_files_among
 from iceberg_ops.errors import DataError
 from tests.builders import SCHEMA, make_catalog
 
@@ -68,27 +68,27 @@ def test_nothing_is_no_source() -> None:
 
 
 @pytest.fixture
-def places() -> OwnPlaces:
+def places() -> TableFolders:
     """Of a table at ``file:///wh/t``, which was at ``/old`` before."""
     catalog = make_catalog()
     table = catalog.create_table(("ns", "t"), SCHEMA, location="file:///wh/t")
     commit(catalog, table, UpdateProperties(updates={f"{FORMER_LOCATION_PREFIX}1": "/old/t"}))
-    return OwnPlaces(catalog.load_table(("ns", "t")))
+    return TableFolders(catalog.load_table(("ns", "t")))
 
 
 @pytest.mark.parametrize("path", ["/wh/t", "/wh/t/", "file:/wh/t/data", "file:///wh/t/data/a.parquet"])
-def test_the_tables_own_files_are_no_source(places: OwnPlaces, path: str) -> None:
+def test_the_tables_own_files_are_no_source(places: TableFolders, path: str) -> None:
     with pytest.raises(DataError, match="inside the table's own folder file:///wh/t"):
         places.check_path(path)
 
 
-def test_files_in_a_former_folder_of_the_table_are_no_source(places: OwnPlaces) -> None:
+def test_files_in_a_former_folder_of_the_table_are_no_source(places: TableFolders) -> None:
     with pytest.raises(DataError, match="inside the table's own folder /old/t"):
         places.check_path("/old/t/data")
     with pytest.raises(DataError, match="source /old holds the table's own folder /old/t"):
         places.check_path("/old")
 
 
-def test_a_neighbour_whose_name_begins_alike_is_one(places: OwnPlaces) -> None:
+def test_a_neighbour_whose_name_begins_alike_is_one(places: TableFolders) -> None:
     places.check_path("/wh/t2/data")
     places.check_file("/wh/t2", "/wh/t2/data/a.parquet")

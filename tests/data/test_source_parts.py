@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.data.sources import source_parts
-from iceberg_ops.data.sources.source_parts import SourcePart, in_tasks, parts_from_json, parts_of, parts_to_json, read_parts
+from iceberg_ops.data.sources.source_parts import SourcePart, in_tasks, parts_from_json, parts_to_json, read_parts, row_group_parts
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.spec.schema import Schema
@@ -50,7 +50,7 @@ def test_a_file_cut_by_row_groups_is_read_whole_and_once(
     monkeypatch.setattr(source_parts, "_LEAST_TASK_BYTES", least)
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": range(1000)}), path, row_group_size=100, use_dictionary=False)
-    parts = parts_of(path, pq.read_metadata(path))
+    parts = row_group_parts(path, pq.read_metadata(path))
     assert parts is not None
     assert len(parts) == count
     rows = [i for part in parts for batch in read_parts(load_file_io(), [part], SCHEMA) for i in batch.column(0).to_pylist()]
@@ -60,7 +60,7 @@ def test_a_file_cut_by_row_groups_is_read_whole_and_once(
 def test_a_file_that_is_gone_or_spoiled_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": range(10)}), path)
-    [part] = parts_of(path, pq.read_metadata(path)) or []
+    [part] = row_group_parts(path, pq.read_metadata(path)) or []
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no longer PAR1")
     with pytest.raises(DataError, match=r"a\.parquet cannot be read"):
         list(read_parts(load_file_io(), [part], SCHEMA))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.arrow.read_ahead import prefetched
 from iceberg_ops.data.columns.sort_keys import packed_keys, sorted_indices
 from iceberg_ops.data.formats import encoding_hints
 from iceberg_ops.data.formats.parquet_options import EncodingHints
@@ -136,11 +136,11 @@ def test_reading_ahead_keeps_order_and_errors() -> None:
         yield from range(end)
         raise CorruptTableError("broken")
 
-    items = ahead(numbers(50))
+    items = prefetched(numbers(50))
     assert list(islice(items, 50)) == list(range(50))
     with pytest.raises(CorruptTableError, match="broken"):
         next(items)
-    taken = ahead(iter(range(1000)))
+    taken = prefetched(iter(range(1000)))
     assert next(taken) == 0
     taken.close()
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.data.arrow.arrow_values import values_of
-from iceberg_ops.data.arrow.nested_nulls import entries_of
+from iceberg_ops.data.arrow.nested_nulls import map_entries
 from iceberg_ops.data.arrow.plain_types import as_lists
 from iceberg_ops.data.reading.json_rows import json_lines
 from iceberg_ops.data.writing.conform import check_required, conform
@@ -53,6 +53,6 @@ def test_values_of_a_slice_are_its_own(type_: IcebergType, values: list[Any]) ->
 def test_entries_of_maps_are_those_of_the_slice_and_of_present_maps() -> None:
     offsets, is_null = pa.array([0, 1, 3, 4], pa.int32()), pa.array([False, True, False])
     hidden = pa.MapArray.from_arrays(offsets, list("abcd"), [1, 2, 3, 4], mask=is_null)
-    assert entries_of(hidden).to_pylist() == [{"key": "a", "value": 1}, {"key": "d", "value": 4}]
-    assert entries_of(hidden.slice(1)).to_pylist() == [{"key": "d", "value": 4}]
+    assert map_entries(hidden).to_pylist() == [{"key": "a", "value": 1}, {"key": "d", "value": 4}]
+    assert map_entries(hidden.slice(1)).to_pylist() == [{"key": "d", "value": 4}]
     assert as_lists(hidden.slice(2)).to_pylist() == [[{"key": "d", "value": 4}]]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from iceberg_ops.data.arrow import variant_encoding as encoding
 from iceberg_ops.data.arrow.variant import read_variant
-from iceberg_ops.data.arrow.variant_values import Moment, Variant, decode, names_in
+from iceberg_ops.data.arrow.variant_values import TemporalValue, Variant, decode, names_in
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
@@ -103,12 +103,12 @@ PRIMITIVES: list[tuple[str, pa.Array, Any]] = [
     ("decimal4", pa.array([Decimal("-1234.56")], pa.decimal128(9, 2)), Decimal("-1234.56")),
     ("decimal8", pa.array([Decimal("12345678901.5")], pa.decimal128(18, 1)), Decimal("12345678901.5")),
     ("decimal16", pa.array([Decimal("-1" + "0" * 37)], pa.decimal128(38, 0)), Decimal("-1" + "0" * 37)),
-    ("date", pa.array([-4438], pa.date32()), Moment(DATE, -4438)),
-    ("time", pa.array([5], pa.time64("us")), Moment(TIME, 5)),
-    ("timestamptz", pa.array([-7], pa.timestamp("us", "UTC")), Moment(TIMESTAMPTZ, -7)),
-    ("timestampntz", pa.array([7], pa.timestamp("us")), Moment(TIMESTAMP, 7)),
-    ("timestamptz nanos", pa.array([7], pa.timestamp("ns", "UTC")), Moment(TIMESTAMPTZ_NS, 7)),
-    ("timestampntz nanos", pa.array([-7], pa.timestamp("ns")), Moment(TIMESTAMP_NS, -7)),
+    ("date", pa.array([-4438], pa.date32()), TemporalValue(DATE, -4438)),
+    ("time", pa.array([5], pa.time64("us")), TemporalValue(TIME, 5)),
+    ("timestamptz", pa.array([-7], pa.timestamp("us", "UTC")), TemporalValue(TIMESTAMPTZ, -7)),
+    ("timestampntz", pa.array([7], pa.timestamp("us")), TemporalValue(TIMESTAMP, 7)),
+    ("timestamptz nanos", pa.array([7], pa.timestamp("ns", "UTC")), TemporalValue(TIMESTAMPTZ_NS, 7)),
+    ("timestampntz nanos", pa.array([-7], pa.timestamp("ns")), TemporalValue(TIMESTAMP_NS, -7)),
     ("binary", pa.array([b"\x00\xff"]), b"\x00\xff"),
     ("string", pa.array(["é" * 31]), "é" * 31),
     ("long string", pa.array(["é" * 32]), "é" * 32),

@@ -17,7 +17,7 @@ from iceberg_ops.expressions.scalars.evaluation import compiled
 from iceberg_ops.expressions.scalars.functions import ALIASES, FUNCTIONS, evaluated
 from iceberg_ops.expressions.scalars.terms import Bound, NotEvaluated
 from iceberg_ops.expressions.where_parser import parse_condition
-from iceberg_ops.expressions.where_scalars import scalar_of
+from iceberg_ops.expressions.where_scalars import convert_scalar
 from iceberg_ops.spec.epoch import parse_date, parse_timestamp
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
@@ -51,7 +51,7 @@ VALUES = tuple(value for _, value in ROW.values())
 
 
 def term(text: str) -> Bound:
-    return bind_scalar(scalar_of(parse_condition(text)), lambda name: reference(SCHEMA, name))
+    return bind_scalar(convert_scalar(parse_condition(text)), lambda name: reference(SCHEMA, name))
 
 
 def value(text: str) -> Any:

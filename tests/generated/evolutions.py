@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from iceberg_ops.cli.alterations import parse_alterations
 from iceberg_ops.cli.column_definitions import parse_columns
-from iceberg_ops.cli.create import schema_of
-from iceberg_ops.cli.evolve import operations_of
+from iceberg_ops.cli.create import build_schema
+from iceberg_ops.cli.evolve import plan_operations
 from iceberg_ops.errors import BadInputError, TerminalError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.metadata_builder import new_table_metadata
@@ -62,7 +62,7 @@ def step(draw: Draw, metadata: TableMetadata) -> str:
 
 def evolved(draw: Draw) -> list[tuple[list[str], TableMetadata]]:
     """Each call that was accepted, and the table after it."""
-    schema = schema_of(parse_columns("a bigint, s struct<a: int>, d int DEFAULT NULL"))
+    schema = build_schema(parse_columns("a bigint, s struct<a: int>, d int DEFAULT NULL"))
     version = draw.choice(["1", "2", "3"])
     metadata = new_table_metadata(schema, UNPARTITIONED, UNSORTED, "/t", {"format-version": version}, now_ms=1)
     found: list[tuple[list[str], TableMetadata]] = [([f"create v{version}"], metadata)]
@@ -79,7 +79,7 @@ def evolved(draw: Draw) -> list[tuple[list[str], TableMetadata]]:
             steps = [first.pop(0)]
         try:
             table = Table(("test", "db", "t"), now, "/t/metadata/v1.metadata.json", LocalFileIO())
-            made = operations_of(table, parse_alterations(steps))[1]
+            made = plan_operations(table, parse_alterations(steps))[1]
         except (BadInputError, TerminalError) as e:
             told = {"name of a partition field": "and another source", "type for a partition field": "comes from it"}
             draw.note(f"refused {type(e).__name__}", *(what for what, words in told.items() if words in str(e)))

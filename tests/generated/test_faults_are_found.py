@@ -103,7 +103,7 @@ FAULTS: dict[str, Fault] = {
         {"data.sources.text.csv_records:CsvCutter.fields": was.split_at_separators}, CSV, 0, "nothing is wrong with"
     ),
     "numbers that become infinite": Fault(
-        {"data.sources.text.text_values:floating_of": was.to_infinity}, CSV, 119, "nothing is wrong with"
+        {"data.sources.text.text_values:parse_floating": was.to_infinity}, CSV, 119, "nothing is wrong with"
     ),
     "imported names in another case": Fault(
         {"data.columns.file_columns:_mapped": was.exactly}, IMPORTS, 0, "'NAME' is not a column"

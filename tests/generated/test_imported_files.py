@@ -23,7 +23,7 @@ import pytest
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
-from iceberg_ops.serde.json.name_mapping_json import name_mapping_of
+from iceberg_ops.serde.json.name_mapping_json import table_name_mapping
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
@@ -198,7 +198,7 @@ def check_filters(seed: int, root: Path) -> None:
             continue
         assert refused is None, refused
         if not file.with_ids:  # Other readers find columns by exactly these names.
-            assert file.name in name_mapping_of(place.table.metadata).fields[4].names, file.name
+            assert file.name in table_name_mapping(place.table.metadata).fields[4].names, file.name
         value = Decimal(folder).quantize(Decimal("0.01")) if partitioned and not folder.startswith("__") else None
         expected += [{**row, "p": value} for row in file.rows]
     everything = place.rows()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.groups.group_works import works_of
+from iceberg_ops.actions.groups.group_works import make_group_works
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.options import rewrite_data_files_options
@@ -189,7 +189,7 @@ def sorts(draw: Draw, table: Table) -> None:
     options = rewrite_data_files_options({"strategy": "sort", "rewrite-all": "true"}, table.properties)
     plan_ = plan_rewrite_data_files(table, options)
     lineage = Schema(StructType((*table.schema.fields, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)))
-    for work in works_of(plan_.groups, table.metadata, table.io, order=plan_.order, sizes=options.sizes, operation_id="op"):
+    for work in make_group_works(plan_.groups, table.metadata, table.io, order=plan_.order, sizes=options.sizes, operation_id="op"):
         for how in ("in memory", "on disk", "in stages"):
             draw.note(f"sorted {how}")
             result = one_sort(replace(work, operation_id=how.replace(" ", "-")), how)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_ops.cli.alterations import parse_alterations
-from iceberg_ops.cli.evolve import operations_of
+from iceberg_ops.cli.evolve import plan_operations
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.serde.json.metadata_json import metadata_to_json
 from iceberg_ops.spec.partitioning import PartitionField
@@ -38,7 +38,7 @@ def unreadable(lake: Lake, worlds: dict[str, TableMetadata], folder: Path) -> di
 def evolved(metadata: TableMetadata, *steps: str) -> TableMetadata:
     """What ``iceberg-ops evolve TABLE STEP...`` makes of it."""
     table = Table(("test", "db", "t"), metadata, "/t/metadata/v1.metadata.json", LocalFileIO())
-    return operations_of(table, parse_alterations(steps))[1]
+    return plan_operations(table, parse_alterations(steps))[1]
 
 
 def test_names_clash_exactly_where_java_refuses_the_table(lake: Lake, tmp_path: Path) -> None:

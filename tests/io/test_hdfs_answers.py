@@ -11,7 +11,7 @@ import pytest
 from iceberg_ops.errors import CatalogUnavailableError, TerminalError
 from iceberg_ops.io.file_io import names_in
 from iceberg_ops.io.hadoop_settings import HadoopSettings
-from iceberg_ops.io.hdfs.cluster import Cluster, error_of
+from iceberg_ops.io.hdfs.cluster import Cluster, hdfs_error
 from iceberg_ops.io.hdfs.hdfs_file_io import HdfsFileIO
 from tests.io.test_hdfs import as_user
 
@@ -101,9 +101,9 @@ def test_a_listing_that_never_comes_to_its_end_is_an_error(monkeypatch: pytest.M
 
 def test_a_path_through_a_file_is_a_missing_file_and_no_missing_right() -> None:
     access = "org.apache.hadoop.security.AccessControlException"
-    assert isinstance(error_of(refusal(access, "/wh/ns/file (is not a directory)"), "l"), FileNotFoundError)
+    assert isinstance(hdfs_error(refusal(access, "/wh/ns/file (is not a directory)"), "l"), FileNotFoundError)
     denied = 'Permission denied: user=me, access=READ, inode=\\"/wh/a (is not a directory)\\":you:us:-rw-------'
-    assert isinstance(error_of(refusal(access, denied), "l"), TerminalError)
+    assert isinstance(hdfs_error(refusal(access, denied), "l"), TerminalError)
 
 
 def test_name_nodes_may_be_listed_with_blanks() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io import local
-from iceberg_ops.io.local import LocalFileIO, path_of, remove_empty_folders
+from iceberg_ops.io.local import LocalFileIO, parse_local_path, remove_empty_folders
 from iceberg_ops.io.temporary_names import is_temporary, temporary_name
 
 LOCATIONS = {
@@ -27,13 +27,13 @@ LOCATIONS = {
 
 @pytest.mark.parametrize(("location", "path"), LOCATIONS.items())
 def test_locations_name_paths(location: str, path: str) -> None:
-    assert path_of(location) == path
+    assert parse_local_path(location) == path
 
 
 @pytest.mark.parametrize("location", ["s3://b/a", "hdfs://host:1/a", "file://host/a"])
 def test_locations_elsewhere_are_refused(location: str) -> None:
     with pytest.raises(UnsupportedError, match=location):
-        path_of(location)
+        parse_local_path(location)
 
 
 def test_listed_locations_keep_the_form_of_the_prefix(tmp_path: Path) -> None:

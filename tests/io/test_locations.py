@@ -8,7 +8,7 @@ import pytest
 
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.hadoop_settings import HadoopSettings
-from iceberg_ops.io.hdfs.places import place_of
+from iceberg_ops.io.hdfs.places import parse_place
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.locations import absolute_under, below, identity_under, is_absolute, location_identity, on_one_file_system
@@ -174,4 +174,4 @@ def test_the_mount_table_of_locations_that_name_none_is_default(default: str) ->
         for mounted in named:
             assert identity_under(io, deletes=True)(mounted) == identity_under(io)(real)
             assert on_one_file_system(io, mounted, real)
-            assert place_of(mounted, HadoopSettings.of(io.properties)).url == "viewfs://default"
+            assert parse_place(mounted, HadoopSettings.of(io.properties)).url == "viewfs://default"

@@ -17,11 +17,11 @@ from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import file_name, listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
-    Elsewhere,
+    MissingFile,
     OldMetadata,
     Orphan,
     Ownership,
-    Unmet,
+    RecordedElsewhere,
     find_orphans,
     orphans_by_name,
     owned_elsewhere,
@@ -38,7 +38,7 @@ TABLE = make_table(make_catalog())
 
 def found(
     listed: Mapping[str, int | None], reachable: set[str], options: dict[str, str] | None = None, names: set[str] | None = None
-) -> list[Orphan | Skipped | Unmet | Elsewhere]:
+) -> list[Orphan | Skipped | MissingFile | RecordedElsewhere]:
     lines = [listed_line(FileInfo(location, 1, modified), location_identity) for location, modified in listed.items()]
     lines += [recorded_line(location, location_identity) for location in reachable]
     parsed = remove_orphan_files_options(options or {}, now_ms=NOW)
@@ -94,8 +94,8 @@ def test_a_file_is_elsewhere_only_if_nothing_of_its_path_is_listed() -> None:
     """What happens to another authority's file is decided: its name does not keep the listed one a second time."""
     delete = {"prefix-mismatch-mode": "delete"}
     assert [type(one) for one in found({"s3://new/wh/t/x": OLD}, {"s3://old/wh/t/x"}, delete)] == [Orphan]
-    assert found({}, {"s3://old/wh/t/x"}) == [Elsewhere("s3://old/wh/t/x")]
-    assert found({}, {"/wh/t/x"}) == [Unmet("/wh/t/x")]
+    assert found({}, {"s3://old/wh/t/x"}) == [RecordedElsewhere("s3://old/wh/t/x")]
+    assert found({}, {"/wh/t/x"}) == [MissingFile("/wh/t/x")]
 
 
 @pytest.mark.parametrize("are_recorded", [False, True])
@@ -142,8 +142,8 @@ def test_metadata_of_another_table_stops_everything() -> None:
     mine, other = make_table(catalog), make_table(catalog, identifier=("ns", "u"))
     theirs = FileInfo(other.metadata_location, 1, OLD)
     with pytest.raises(UnsupportedError, match=other.metadata.table_uuid):
-        OldMetadata(owned_by(mine), mine.io).look(theirs)
-    assert OldMetadata(owned_by(other), mine.io).look(theirs) is None
+        OldMetadata(owned_by(mine), mine.io).classify(theirs)
+    assert OldMetadata(owned_by(other), mine.io).classify(theirs) is None
 
 
 def test_metadata_that_does_not_parse_is_kept() -> None:
@@ -151,7 +151,7 @@ def test_metadata_that_does_not_parse_is_kept() -> None:
     table = make_table(catalog)
     broken = f"{table.location}/metadata/00007-x.metadata.json"
     table.io.write(broken, b"{")
-    kept = OldMetadata(owned_by(table), table.io).look(FileInfo(broken, 1, OLD))
+    kept = OldMetadata(owned_by(table), table.io).classify(FileInfo(broken, 1, OLD))
     assert isinstance(kept, Skipped)
     assert kept.file_path == broken
 

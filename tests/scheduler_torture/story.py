@@ -10,7 +10,7 @@ from demo.processes import wait_until
 from iceberg_airflow.job_sweep import prune
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.config.job_spec import JobSpec, Source
-from iceberg_ops.config.secrets import secrets_of
+from iceberg_ops.config.secrets import secrets_in_properties
 from tests.scheduler_torture.killer import Killer, victims
 from tests.scheduler_torture.world import TortureError, World
 
@@ -199,7 +199,7 @@ def nothing_left(world: World) -> None:
     private = list(world.places.jobs.rglob("private-*"))
     if private:
         raise TortureError(f"files with secrets are left: {private}")
-    secrets = [secret.encode() for secret in secrets_of(world.config.properties)]
+    secrets = [secret.encode() for secret in secrets_in_properties(world.config.properties)]
     read = 0
     for path in world.places.root.rglob("*"):
         if path.is_file() and world.places.warehouse not in path.parents:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_ops.serde.avro.avro_column_values import values_of
+from iceberg_ops.serde.avro.avro_column_values import column_values
 from iceberg_ops.serde.avro.packed_maps import PackedMap
 from iceberg_ops.serde.json.content_file_json import data_file_to_dict
 from iceberg_ops.serde.manifests.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns
@@ -106,8 +106,8 @@ def test_columns_are_what_entries_say() -> None:
         assert by_code.setdefault(code, e.data_file.partition) == e.data_file.partition
     assert len(by_code) == len({e.data_file.partition for e in found}) == 6
     assert columns.counts("value_counts", 2).tolist() == [(e.data_file.value_counts or {}).get(2, -1) for e in found]
-    assert values_of(*columns.bounds(1, upper=False)) == [(e.data_file.lower_bounds or {}).get(1) for e in found]
-    assert values_of(*columns.bounds(1, upper=True)) == [None] * 100
+    assert column_values(*columns.bounds(1, upper=False)) == [(e.data_file.lower_bounds or {}).get(1) for e in found]
+    assert column_values(*columns.bounds(1, upper=True)) == [None] * 100
     assert columns.nbytes > 0
 
 
@@ -238,7 +238,7 @@ def test_numbers_of_any_size_and_wide_tables_read(width: int) -> None:
     reference = decoded(raw, listed(manifest), BY_P)
     assert columns.entries() == reference
     assert columns.counts("value_counts", width).tolist() == [(e.data_file.value_counts or {}).get(width, -1) for e in reference]
-    assert values_of(*columns.bounds(200, upper=True)) == [(e.data_file.upper_bounds or {}).get(200) for e in reference]
+    assert column_values(*columns.bounds(200, upper=True)) == [(e.data_file.upper_bounds or {}).get(200) for e in reference]
 
 
 @pytest.mark.parametrize("keys", [(), (1, 2, 3)], ids=["no map or other keys here and there", "the same keys everywhere"])

@@ -450,8 +450,8 @@ def without_staging() -> None:
 
 def without_evaluating_again() -> None:
     """Rows of two evaluations are taken for those of one."""
-    known = staged_leftovers.attempts_of
-    staged_leftovers.attempts_of = lambda session, tag: replace(known(session, tag), repeated=False)
+    known = staged_leftovers.tagged_attempts
+    staged_leftovers.tagged_attempts = lambda session, tag: replace(known(session, tag), repeated=False)
 
 
 def without_own_sessions() -> None:

@@ -40,13 +40,13 @@ def test_a_file_is_taken_in_where_least_of_its_partition_is_copied() -> None:
 def test_the_partition_of_each_file_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison of all new files with all copied ones would take minutes where thousands of partitions change."""
     names, asked = [f"{i}" for i in range(100)], list[str]()
-    place_of = copy_on_write.place_of
+    place_of = copy_on_write.partition_in_spec
 
     def counted(found: DataFile, spec: Any) -> Any:
         asked.append(found.file_path)
         return place_of(found, spec)
 
-    monkeypatch.setattr(copy_on_write, "place_of", counted)
+    monkeypatch.setattr(copy_on_write, "partition_in_spec", counted)
     matched = [task(f"old-{name}", name, 100) for name in names]
     found = bins(matched, [file(f"new-{name}", (name,), 1) for name in names], 7)
     assert all(sorted(p.replace("old", "new") for p in copied) == sorted(new) for copied, new in found.items())

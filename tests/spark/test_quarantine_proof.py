@@ -13,7 +13,7 @@ import pytest
 from iceberg_ops.actions.rows import source_commits
 from iceberg_ops.actions.rows.row_engine import WrittenSource
 from iceberg_ops.actions.run.context import Outcome
-from iceberg_ops.actions.run.run_identity import run_of
+from iceberg_ops.actions.run.run_identity import job_run_identity
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.commit.protocol.run_keys import find_run
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
@@ -61,7 +61,7 @@ def test_the_quarantine_stays_where_the_run_key_is_remembered(tmp_path: Path) ->
     lake = Lake(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         lake.remember(Stops())
-    assert find_run(lake.catalog.load_table(("ns", "t")), run_of(lake.job)) is not None
+    assert find_run(lake.catalog.load_table(("ns", "t")), job_run_identity(lake.job)) is not None
     assert lake.quarantine.exists()
 
 

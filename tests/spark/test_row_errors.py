@@ -13,7 +13,7 @@ from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, Row
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, LONG, STRING, UUID, ListType, NestedField, StructType
-from spark_jobs.jobs.spark_errors import blamed, first_line
+from spark_jobs.jobs.spark_errors import failing_expression, first_line
 from tests.spark.conftest import Place
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("call_sites")]
@@ -142,7 +142,7 @@ def test_the_expression_to_blame_is_never_guessed(
     text: str, assigned: dict[str, str], where: str | None, source: Source | None, expected: str
 ) -> None:
     job = JobSpec(job="update", table="c.db.t", catalog=CATALOG, where=where, source=source, change=RowChange(set=assigned))
-    assert blamed(job, text) == expected
+    assert failing_expression(job, text) == expected
 
 
 def test_columns_that_a_source_has_no_type_for_are_stored_as_null(place: Place) -> None:

@@ -37,7 +37,7 @@ def test_a_dynamic_overwrite_says_whether_it_was_made_of_the_tables_own_rows(rea
     metadata = SimpleNamespace(ref=lambda _: True, branch_head=lambda _: SimpleNamespace(snapshot_id=7))
     job = SimpleNamespace(branch="main", options={})
     run = cast(Run, SimpleNamespace(table=SimpleNamespace(metadata=metadata), job=job, run_key="k", summary={}))
-    found = overwrite.operation_of(run, WrittenSource(schema=SCHEMA, files=(), reads_table=reads), isolation, None)
+    found = overwrite.build_operation(run, WrittenSource(schema=SCHEMA, files=(), reads_table=reads), isolation, None)
     assert isinstance(found, ReplacePartitions)
     assert (found.reads_table, found.isolation, found.starting_snapshot_id) == (reads, isolation, 7)
 

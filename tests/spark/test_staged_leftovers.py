@@ -22,7 +22,7 @@ from iceberg_ops.errors import DataError, RetryableError
 from iceberg_ops.io.local import LocalFileIO
 from spark_jobs.runners import staged_leftovers, tagged_jobs
 from spark_jobs.runners.staged_leftovers import without_leftovers
-from spark_jobs.runners.tagged_jobs import Attempts, attempts_of, tagged
+from spark_jobs.runners.tagged_jobs import Attempts, tagged, tagged_attempts
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -145,7 +145,7 @@ def test_a_job_is_looked_after_where_spark_may_have_run_twins(
 def seen(monkeypatch: pytest.MonkeyPatch, *outcomes: Attempts) -> None:
     """What Spark tells of the jobs, one evaluation after the other."""
     told = list(outcomes)
-    monkeypatch.setattr(staged_leftovers, "attempts_of", lambda *_: told.pop(0) if len(told) > 1 else told[0])
+    monkeypatch.setattr(staged_leftovers, "tagged_attempts", lambda *_: told.pop(0) if len(told) > 1 else told[0])
 
 
 WHOLE, LOST = Attempts(lost=False, repeated=False, running=0), Attempts(lost=True, repeated=False, running=0)
@@ -208,7 +208,7 @@ def test_a_plan_that_never_comes_through_in_one_piece_is_a_retryable_error(
 def test_a_job_whose_tasks_ran_once_has_lost_nothing(session: SparkSession) -> None:
     with tagged(session) as tag:
         session.sparkContext.parallelize(range(4), 2).map(lambda i: (i % 2, i)).groupByKey().count()
-    assert attempts_of(session, tag) == WHOLE
+    assert tagged_attempts(session, tag) == WHOLE
 
 
 def test_a_tag_leaves_the_programs_own_job_group_as_it_is(session: SparkSession) -> None:
@@ -229,4 +229,4 @@ def test_what_spark_has_forgotten_may_have_been_lost_and_repeated(session: Spark
     with tagged(session) as tag:
         session.sparkContext.parallelize(range(2), 2).count()
     monkeypatch.setattr(tagged_jobs, "_attempts", lambda *_: [])
-    assert attempts_of(session, tag) == Attempts(lost=True, repeated=True, running=0)
+    assert tagged_attempts(session, tag) == Attempts(lost=True, repeated=True, running=0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.groups.group_works import works_of
+from iceberg_ops.actions.groups.group_works import make_group_works
 from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
@@ -40,7 +40,7 @@ def the_work(place: Place, order: str) -> GroupWork:
     table = place.table("t")
     options = rewrite_data_files_options({"sort-order": order, "rewrite-all": "true"}, {})
     plan = plan_rewrite_data_files(table, options)
-    (work,) = works_of(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
+    (work,) = make_group_works(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
     return replace(work, ranges=3)
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.runners.tagged_jobs import tagged
-from spark_jobs.runners.task_progress import tasks_of, watched_tasks
+from spark_jobs.runners.task_progress import count_tasks, watched_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.spark
 def test_tasks_of_a_tag_are_counted(session: SparkSession) -> None:
     with tagged(session) as tag:
         session.sparkContext.parallelize(range(8), 4).map(lambda i: i).collect()
-    assert tasks_of(session, tag) == (4, 4)
-    assert tasks_of(session, "another") == (0, 0)
+    assert count_tasks(session, tag) == (4, 4)
+    assert count_tasks(session, "another") == (0, 0)
 
 
 def test_who_waits_is_told(session: SparkSession) -> None:

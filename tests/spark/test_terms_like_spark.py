@@ -19,7 +19,7 @@ from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.arrow.arrow_values import values_of
 from iceberg_ops.data.columns.computed import computed
 from iceberg_ops.data.columns.row_filter import rows_where
-from iceberg_ops.data.columns.sort_keys import column_of
+from iceberg_ops.data.columns.sort_keys import extract_column
 from iceberg_ops.errors import NeedsSparkError, WhereError
 from iceberg_ops.expressions.binding import bind, reference
 from iceberg_ops.expressions.evaluators import row_filter
@@ -31,7 +31,7 @@ from iceberg_ops.expressions.scalars.evaluation import compiled
 from iceberg_ops.expressions.scalars.terms import Bound, NotEvaluated, references
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.expressions.where_parser import parse_condition
-from iceberg_ops.expressions.where_scalars import scalar_of
+from iceberg_ops.expressions.where_scalars import convert_scalar
 from iceberg_ops.spec.types import UNKNOWN, DecimalType, PrimitiveType
 from tests.expressions.generated_terms import TYPES, Terms
 from tests.expressions.where_rows import SCHEMA, Row, batch_of, for_spark, rows
@@ -83,7 +83,7 @@ def value_in(bound_reference: BoundReference) -> Any:
 
 
 def term_of(text: str) -> Bound:
-    return bind_scalar(scalar_of(parse_condition(text)), lambda name: reference(SCHEMA, name))
+    return bind_scalar(convert_scalar(parse_condition(text)), lambda name: reference(SCHEMA, name))
 
 
 def outcome(evaluate: Any, row: Row) -> Any:
@@ -180,7 +180,7 @@ def test_arrow_computes_what_rows_do(found: list[Row]) -> None:
             continue
         bound, places = term_of(case.text), case.answered
         batch = batch_of([found[n] for n in places])
-        columns = {r.field_id: column_of(batch, SCHEMA, r.field_id)[0] for r in references(bound)}
+        columns = {r.field_id: extract_column(batch, SCHEMA, r.field_id)[0] for r in references(bound)}
         array = computed(bound, columns, len(places), case.text)
         assert case.type is not None
         expected = [order_key(case.of_rows[n]) for n in places]

@@ -7,10 +7,10 @@ from hypothesis import given
 
 from iceberg_ops.errors import OptionError, SchemaError
 from iceberg_ops.serde.json.name_mapping_json import (
-    name_mapping_of,
     name_mapping_to_json,
     name_mapping_to_list,
     name_mapping_update,
+    table_name_mapping,
 )
 from iceberg_ops.spec import metadata_columns as mc
 from iceberg_ops.spec.metadata_builder import new_table_metadata
@@ -118,7 +118,7 @@ def test_a_tables_mapping_is_updated_through_its_property() -> None:
     plain = new_table_metadata(schema, UNPARTITIONED, UNSORTED, "x", {}, now_ms=1)
     mapped = new_table_metadata(schema, UNPARTITIONED, UNSORTED, "x", {"schema.name-mapping.default": text}, now_ms=1)
     after = SchemaEvolution.of_table(mapped).add_column("z", INT).apply()
-    assert name_mapping_of(plain) is name_mapping_update(plain, after) is None
+    assert table_name_mapping(plain) is name_mapping_update(plain, after) is None
     assert name_mapping_update(mapped, mapped.schema) is None
     update = name_mapping_update(mapped, after)
     assert update is not None

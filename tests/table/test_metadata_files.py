@@ -16,9 +16,9 @@ from iceberg_ops.table.metadata_files import (
     is_metadata_file,
     metadata_folder,
     new_metadata_location,
+    parse_version,
     read_metadata,
     table_from_path,
-    version_of,
     write_metadata,
 )
 from tests.builders import make_catalog, make_table
@@ -46,7 +46,7 @@ def of(**properties: str) -> TableMetadata:
 def test_a_name_tells_the_version(name: str, version: int | None) -> None:
     """META-36, COMMIT-20, COMMIT-21."""
     assert is_metadata_file(name)
-    assert version_of(name) == version
+    assert parse_version(name) == version
 
 
 def test_other_names_are_no_metadata_files() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from iceberg_ops.commit.protocol import ledger
-from iceberg_ops.commit.protocol.run_keys import RUN_KEY, copied_by, entry_text, identity_of
+from iceberg_ops.commit.protocol.run_keys import RUN_KEY, copied_by, entry_text, snapshot_run_identity
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion.expired import UnreachedFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CorruptTableError
@@ -203,7 +203,7 @@ def staged_counts_for_ever(_: Any, metadata: Any, gone: Iterable[int]) -> dict[s
     """A staged snapshot that expired unpublished counted as done work."""
     found: dict[str, str] = {}
     for snapshot in (metadata.snapshots_by_id[i] for i in gone):
-        run = identity_of(snapshot)
+        run = snapshot_run_identity(snapshot)
         if run is not None and not run.made_up:
             found[run.ledger_name] = entry_text(run, snapshot.snapshot_id, snapshot.timestamp_ms)
         for name in copied_by(metadata, snapshot).names(snapshot.summary.get("iceberg-ops.branch", "")):

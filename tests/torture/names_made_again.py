@@ -19,7 +19,7 @@ from typing import Any
 import greenlet
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.catalog.versions import HINT, TableVersions, version_of
+from iceberg_ops.catalog.versions import HINT, TableVersions, parse_version
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import CorruptTableError, IcebergOpsError, NoSuchTableError
@@ -232,7 +232,7 @@ class World:
         if (found := self._found()) is None:
             return
         table = self.plain.load_table(IDENTIFIER)
-        self.storage.write(f"{self._folder}/{HINT}", str(version_of(table.metadata_location)).encode(), overwrite=True)
+        self.storage.write(f"{self._folder}/{HINT}", str(parse_version(table.metadata_location)).encode(), overwrite=True)
         self.storage.delete(table.metadata_location)
         try:
             now = self.plain.load_table(IDENTIFIER)
@@ -272,9 +272,9 @@ def _play(world: World) -> None:
                 writer.parent = greenlet.getcurrent()
                 writer.switch()
                 world.look()
-            if version_of(writer.wrote) is not None:
+            if parse_version(writer.wrote) is not None:
                 break
-        leaves_a_version, writer.wrote = version_of(writer.wrote) is not None, ""
+        leaves_a_version, writer.wrote = parse_version(writer.wrote) is not None, ""
         if dice.random() < (0.2 if leaves_a_version else 0.01):
             writer.kill()
             world.look()

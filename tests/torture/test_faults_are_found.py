@@ -76,12 +76,12 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.raises and s.catalog == "filesystem",
     ),
     "4b a lost answer under another commit": Fault(
-        {**BELIEVED, "catalog.pointer:PointerCatalog._happened": was.refused_where_unknown},
+        {**BELIEVED, "catalog.pointer:PointerCatalog._was_swapped": was.refused_where_unknown},
         "a_lost_answer_under_another_commit_is_looked_up_or_in_doubt",
         lambda s: s.raises and s.catalog == "pointer",
     ),
     "4c a pick that did happen": Fault(
-        {**BELIEVED, "catalog.pointer:PointerCatalog._happened": was.refused_where_unknown},
+        {**BELIEVED, "catalog.pointer:PointerCatalog._was_swapped": was.refused_where_unknown},
         "a_cherry_pick_without_a_key_that_did_happen_stays",
         lambda s: s.raises and s.catalog == "pointer",
         says="pick|publish",

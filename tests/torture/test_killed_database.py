@@ -37,7 +37,7 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.protocol.ledger import entries_whose_name, names_publication
 from iceberg_ops.commit.protocol.operation import Operation
-from iceberg_ops.commit.protocol.run_keys import identity_of
+from iceberg_ops.commit.protocol.run_keys import snapshot_run_identity
 from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import (
@@ -330,7 +330,7 @@ def killed_under_work(
 
 def run_keys(table: Table) -> Counter[str]:
     """How often the table remembers each run: in its snapshots, and those that have expired in its ledger."""
-    found = Counter(run.ledger_name for snapshot in table.metadata.snapshots if (run := identity_of(snapshot)))
+    found = Counter(run.ledger_name for snapshot in table.metadata.snapshots if (run := snapshot_run_identity(snapshot)))
     expired = entries_whose_name(table, lambda name: not names_publication(name))
     return found + Counter(name for name, text in expired.items() if not text.startswith("@"))
 

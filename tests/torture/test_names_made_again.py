@@ -31,7 +31,7 @@ FAULTS: dict[str, tuple[Switch, int, str]] = {
         "is served",
     ),
     "a uuid in another case is another table's": (
-        {"catalog.versions:TableVersions.uuid_of": was.spelled_exactly},
+        {"catalog.versions:TableVersions.version_uuid": was.spelled_exactly},
         13,
         "a dropped table is back",
     ),

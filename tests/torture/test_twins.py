@@ -19,13 +19,16 @@ FAULTS: dict[str, tuple[Switch, int, str]] = {
     "a second catalog is not looked for": (
         {
             "catalog.second_catalogs:forbid_second_catalog": was.nothing,
-            "table.second_lines:OwnLine.is_left_by": was.nothing,
+            "table.second_lines:KnownMetadataFiles.is_left_by": was.nothing,
         },
         19,
         "was not refused",
     ),
     "a second catalog is known by its versions": (
-        {"catalog.second_catalogs:_late": was.none_of_them, "table.second_lines:OwnLine._signs_in": was.only_later_files},
+        {
+            "catalog.second_catalogs:_late_files": was.none_of_them,
+            "table.second_lines:KnownMetadataFiles._signs_in": was.only_later_files,
+        },
         84,
         "was not refused",
     ),

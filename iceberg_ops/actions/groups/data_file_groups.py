@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from iceberg_ops.actions.groups.certificate import RewrittenGroup, certified
-from iceberg_ops.actions.groups.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, PlannedAgain
-from iceberg_ops.actions.groups.group_works import group_of_work, works_of
+from iceberg_ops.actions.groups.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, SecondPlan
+from iceberg_ops.actions.groups.group_works import group_of_work, make_group_works
 from iceberg_ops.actions.groups.replanning import replanned
 from iceberg_ops.actions.groups.row_maps import RowMaps
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.workers.local_runner import LocalRunner
-from iceberg_ops.actions.workers.progress import run_works
+from iceberg_ops.actions.workers.progress import run_group_works
 from iceberg_ops.actions.workers.runner import GroupFailure, RewriteRunner, work_bytes
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
@@ -56,7 +56,7 @@ def data_file_groups(
     run: Run, plan: RewriteDataFilesPlan, options: RewriteDataFilesOptions, dangling: Sequence[DataFile] = ()
 ) -> GroupPlan[RewrittenGroup]:
     """The plan's groups in the form of the group-commit service. ``dangling`` are delete files that already apply to no file."""
-    group_works = works_of(
+    group_works = make_group_works(
         plan.groups, run.table.metadata, run.table.io,
         order=plan.order, sizes=options.sizes, operation_id=run.operation_id,
     )  # fmt: skip
@@ -126,12 +126,12 @@ class _DataFileStrategy(GroupStrategy[RewrittenGroup]):
             "deleted-rows-applied": sum(group.certificate.deleted_rows_applied for group in groups),
         }
 
-    def plan_again(self, conflicted: Sequence[RewrittenGroup]) -> PlannedAgain[RewrittenGroup]:
+    def plan_again(self, conflicted: Sequence[RewrittenGroup]) -> SecondPlan[RewrittenGroup]:
         table = self.run.catalog.load_table(self.run.table.identifier[1:])
         check_same_table(self.run.table, table)
         result = replanned(table, self.run.job.branch, self.plan, self.options, [group.group for group in conflicted])
         run = replace(self.run, table=table, operation_id=f"{self.run.operation_id}-again", first_operation_id=self.run.lease_mark)
-        return PlannedAgain(
+        return SecondPlan(
             plan=data_file_groups(run, result.plan, self.options), successors=result.successors, why_not=result.why_not
         )
 
@@ -149,7 +149,7 @@ def _worked(
     columns = frozenset(f.field_id for f in run.table.schema.fields if f.type.is_primitive)
     files, size = sum(len(work.tasks) for work in group_works), sum(map(work_bytes, group_works))
     meter = run.meter("rewriting", files, size, unit="files")
-    with closing(run_works(_runner(run, at_once), group_works, meter)) as answers:
+    with closing(run_group_works(_runner(run, at_once), group_works, meter)) as answers:
         for answer in answers:
             group_id = group_of_work(answer.group_id)
             waiting[group_id] -= 1

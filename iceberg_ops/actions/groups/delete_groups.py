@@ -36,7 +36,7 @@ class PlannedDeletes(SizedGroup, Protocol):
     def deletes(self) -> Sequence[DeleteFile]: ...
 
 
-class LeftAlone(Protocol):
+class SkippedItem(Protocol):
     """A file that the plan left alone, and why."""
 
     @property
@@ -101,7 +101,7 @@ class _DeleteStrategy(GroupStrategy[RewrittenDeletes]):
         }
 
 
-def planned_deletes(plan_id: str, groups: Sequence[PlannedDeletes], skipped: Sequence[LeftAlone]) -> Findings:
+def planned_deletes(plan_id: str, groups: Sequence[PlannedDeletes], skipped: Sequence[SkippedItem]) -> Findings:
     """The content of the report for a plan."""
     return Findings(
         plan_id=plan_id,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Generic
 
-from iceberg_ops.actions.groups.group_failures import text_of
+from iceberg_ops.actions.groups.group_failures import error_text
 from iceberg_ops.actions.groups.group_plans import Batch, F, FileKey, FinishedGroup, GroupStrategy, file_key
 from iceberg_ops.actions.groups.group_record import GroupRecord
 from iceberg_ops.actions.run.context import Run
@@ -23,7 +23,7 @@ from iceberg_ops.actions.run.staged_files import delete_staged
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.protocol.operation import Committed, Operation
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.io.locations import identity_under
@@ -83,10 +83,10 @@ class GroupBatches(Generic[F]):
         if isinstance(error, ValidationError):
             if self._leave_out(groups, error):
                 return ()
-            if hit := self._hit(groups, error):
+            if hit := self._conflicting_groups(groups, error):
                 self._give_up(hit, f"conflict: {error}", after=error)
                 return hit
-        self._give_up(groups, text_of(error), after=error)
+        self._give_up(groups, error_text(error), after=error)
         return None
 
     def _commit(self, groups: Sequence[F], run_key: str) -> None:
@@ -138,7 +138,7 @@ class GroupBatches(Generic[F]):
         self._left_out |= hit
         return bool(hit)
 
-    def _hit(self, groups: Sequence[F], conflict: ValidationError) -> list[F]:
+    def _conflicting_groups(self, groups: Sequence[F], conflict: ValidationError) -> list[F]:
         """Groups that the conflict names by one of their files."""
         identity, named = identity_under(self._run.table.io), self._named(conflict)
         return [group for group in groups if any(identity(path) in named for path in group.named)]
@@ -158,4 +158,4 @@ def _is_whole(done: Committed, groups: Sequence[FinishedGroup]) -> bool:
     have left out some that conflicted."""
     summary = {} if done.snapshot is None else done.snapshot.summary
     removed = Counter(_REMOVED[file.content is FileContent.DATA] for group in groups for file in group.removed)
-    return all((counted := count_of(summary.get(name))) is None or counted >= count for name, count in removed.items())
+    return all((counted := parse_count(summary.get(name))) is None or counted >= count for name, count in removed.items())

@@ -31,11 +31,11 @@ from dataclasses import dataclass
 from typing import Generic
 
 from iceberg_ops.actions.groups.group_batches import GroupBatches
-from iceberg_ops.actions.groups.group_failures import consequence_of, ending_of, text_of
+from iceberg_ops.actions.groups.group_failures import combined_error, error_text, group_error
 from iceberg_ops.actions.groups.group_plans import F, FailedGroup, FinishedGroup, GroupPlan, GroupStrategy
 from iceberg_ops.actions.groups.group_record import SETTLED, GroupRecord
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.other_runs import tell_of_other_runs
+from iceberg_ops.actions.run.other_runs import warn_about_other_runs
 from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, Findings, NothingToDo, PartiallyCommitted, Result
 from iceberg_ops.actions.run.staged_files import delete_leftovers, delete_staged
 from iceberg_ops.config.options import ProgressOptions
@@ -72,7 +72,7 @@ class GroupCommits(Generic[F]):
         Raises the first error if nothing could be committed, CommitFailedError for too many failed commits, and the errors that end
         a run: VerificationError, CommitStateUnknownError, interrupts."""
         with self._run.lease(plan.snapshot_id):
-            tell_of_other_runs(self._run)
+            warn_about_other_runs(self._run)
             self._record.count(dict.fromkeys(zeros, 0))
             in_batches = progress.partial_progress and plan.groups  # Dangling deletes alone need one commit.
             end = self._partially(plan, progress) if in_batches else self._at_once(plan)
@@ -89,7 +89,7 @@ class GroupCommits(Generic[F]):
         if not kept or self._record.elsewhere or self._record.snapshot_ids:
             return self._concluded(kept)
         self._record.dropped([group.group_id for group in groups], none_left)
-        return NothingToDo(found=self._record.findings())
+        return NothingToDo(findings=self._record.findings())
 
     def _at_once(self, plan: GroupPlan[F]) -> _Committed[F]:
         batches, done = GroupBatches(plan.strategy, self._record), list[F]()
@@ -112,7 +112,7 @@ class GroupCommits(Generic[F]):
                 for answer in answers:
                     if isinstance(answer, FailedGroup):
                         self._failed(answer)
-                        raise consequence_of(answer, consequence)
+                        raise group_error(answer, consequence)
                     done.append(answer)
             return sorted(done, key=lambda group: group.group_id)
         except BaseException as e:
@@ -150,7 +150,7 @@ class GroupCommits(Generic[F]):
 
     def _is_committed(self, batches: GroupBatches[F], groups: Sequence[F]) -> bool:
         """Commit a batch; a failed one is dropped alone. Raises only the errors that end a run."""
-        key = self._key_of(groups)
+        key = self._batch_run_key(groups)
         try:
             if batches.commit(groups, key):
                 return True
@@ -159,14 +159,14 @@ class GroupCommits(Generic[F]):
             if _ends_the_run(e):
                 raise
             self._errors.append(e)
-            self._refused = text_of(e)
+            self._refused = error_text(e)
         return False
 
     def _check_limit(self, failed: int, most: int, *, kept: bool) -> None:
         if failed <= most:
             return
         if not kept and self._errors:
-            raise ending_of(self._errors, "no group could be committed")
+            raise combined_error(self._errors, "no group could be committed")
         raise CommitFailedError(f"{failed} commits failed, more than partial-progress.max-failed-commits {most}: {self._refused}")
 
     def _again(self, plan: GroupPlan[F], end: _Committed[F], progress: ProgressOptions) -> bool:
@@ -175,7 +175,7 @@ class GroupCommits(Generic[F]):
         try:
             return self._work_again(plan, end, progress) or end.kept
         except Exception as e:
-            self._record.dropped_if_open(f"not rewritten again: {text_of(e)}", list(self._record.groups))
+            self._record.dropped_if_open(f"not rewritten again: {error_text(e)}", list(self._record.groups))
             if not end.kept or _ends_the_run(e):
                 raise
             return True
@@ -208,7 +208,7 @@ class GroupCommits(Generic[F]):
         with self._run.step("commit again"):
             batches = GroupBatches(plan.strategy, self._record)
             try:
-                return batches.commit(done, self._run.run_key if is_only else self._key_of(done))
+                return batches.commit(done, self._run.run_key if is_only else self._batch_run_key(done))
             except Exception as e:
                 if _ends_the_run(e):
                     raise
@@ -219,7 +219,7 @@ class GroupCommits(Generic[F]):
         self._record.failed(failed)
         if isinstance(failed.error, VerificationError):
             raise failed.error
-        self._errors.append(consequence_of(failed, "its files were not changed"))
+        self._errors.append(group_error(failed, "its files were not changed"))
 
     def _abandon(self, plan: GroupPlan[F], done: Sequence[FinishedGroup], error: BaseException) -> None:
         """No more groups will be committed, and workers may have left files: those of the run are deleted."""
@@ -230,7 +230,7 @@ class GroupCommits(Generic[F]):
     def _drop_open(self, plan: GroupPlan[F], done: Sequence[FinishedGroup], error: BaseException) -> None:
         """Drop groups that are only planned, and delete their files."""
         staged = [file.file_path for group in done if self._record.is_open(group.group_id) for file in group.added]
-        self._record.dropped_if_open(f"the run failed: {text_of(error)}", [group.group_id for group in plan.groups])
+        self._record.dropped_if_open(f"the run failed: {error_text(error)}", [group.group_id for group in plan.groups])
         self._record.left_over(delete_staged(plan.strategy.run, staged, after=error), _UNDELETED)
 
     def _delete_leftovers(self, plan: GroupPlan[F], error: BaseException | None = None) -> None:
@@ -242,16 +242,16 @@ class GroupCommits(Generic[F]):
         groups, elsewhere = self._record.groups, self._record.elsewhere
         if not kept:
             if self._errors:
-                raise ending_of(self._errors, "no group could be committed")
+                raise combined_error(self._errors, "no group could be committed")
             if not groups:  # others removed the dangling deletes meanwhile
-                return NothingToDo(found=self._record.findings())
+                return NothingToDo(findings=self._record.findings())
             reason = next((g.reason for g in groups.values() if g.status in ("dropped", "failed")), "nothing is left")
             raise ValidationError(f"no group could be committed: {reason}")
         if not all(group.status in SETTLED or group.group_id in elsewhere for group in groups.values()):
             return self._record.result(PartiallyCommitted)
         return self._record.result(Committed if self._record.made else AlreadyCommitted)
 
-    def _key_of(self, batch: Sequence[F]) -> str:
+    def _batch_run_key(self, batch: Sequence[F]) -> str:
         """The run's key and a digest of the files that the batch replaces."""
         digest = hashlib.sha256()
         for path, offset in sorted((f.file_path, f.content_offset or 0) for group in batch for f in group.removed):

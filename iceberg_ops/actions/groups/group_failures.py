@@ -9,13 +9,13 @@ from iceberg_ops.actions.run.report_file import error_report
 from iceberg_ops.errors import IcebergOpsError
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error in a group's line of the report: its code and its message."""
     met = error_report(error)
     return f"{met.code}: {met.message}"
 
 
-def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
+def combined_error(errors: Sequence[Exception], consequence: str) -> Exception:
     """The error to raise if groups failed and nothing is committed: the first one, with its own code, and the number of others. An
     exception outside the tree is raised unchanged."""
     first = errors[0]
@@ -25,7 +25,7 @@ def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
     return type(first)(f"{consequence}: {first}{more}")
 
 
-def consequence_of(failed: FailedGroup, consequence: str) -> Exception:
+def group_error(failed: FailedGroup, consequence: str) -> Exception:
     """The error to raise for a failed group; ``consequence`` says what it means for the run. An exception outside the tree is
     raised unchanged."""
     if not isinstance(failed.error, IcebergOpsError):

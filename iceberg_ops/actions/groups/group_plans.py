@@ -111,7 +111,7 @@ class GroupStrategy(ABC, Generic[F]):
         """The metrics of a commit."""
         return {}
 
-    def plan_again(self, conflicted: Sequence[F]) -> PlannedAgain[F] | None:
+    def plan_again(self, conflicted: Sequence[F]) -> SecondPlan[F] | None:
         """The rest of groups dropped by a conflict; None if an action leaves it to the next run."""
         return None
 
@@ -127,7 +127,7 @@ class GroupPlan(Generic[F]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedAgain(Generic[F]):
+class SecondPlan(Generic[F]):
     """A second plan for the files that conflicts left over. ``successors``: the groups that took a conflicted group's files, by its
     id; ``why_not`` says why groups without successors are not planned again."""
 

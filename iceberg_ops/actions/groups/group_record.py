@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from iceberg_ops.actions.groups.group_failures import text_of
+from iceberg_ops.actions.groups.group_failures import error_text
 from iceberg_ops.actions.groups.group_plans import FailedGroup, FinishedGroup
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.results import Committed as WorkCommitted
@@ -89,7 +89,7 @@ class GroupRecord:
 
     def failed(self, failed: FailedGroup) -> None:
         """A group's work failed."""
-        self._end(failed.group_id, "failed", text_of(failed.error))
+        self._end(failed.group_id, "failed", error_text(failed.error))
 
     def dropped(self, group_ids: Sequence[str], reason: str) -> None:
         """Groups are dropped, whatever was written for them."""
@@ -133,12 +133,12 @@ class GroupRecord:
 
     def findings(self) -> Findings:
         """The whole record, as part of a result."""
-        return self._outcome.found()
+        return self._outcome.findings()
 
     def result(self, of: type[WorkCommitted]) -> WorkCommitted:
         """The result of a run that committed something."""
         return of(
-            found=self.findings(),
+            findings=self.findings(),
             table=self._outcome.table or self._table,
             snapshot_ids=tuple(self._outcome.snapshot_ids),
             attempts=self._outcome.attempts,

@@ -37,7 +37,7 @@ def group_of_work(work_id: str) -> str:
     return work_id.partition("/")[0]
 
 
-def works_of(
+def make_group_works(
     groups: Iterable[FileGroup], metadata: TableMetadata, io: FileIO, *, order: RewriteOrder, sizes: SizeOptions, operation_id: str
 ) -> list[GroupWork]:
     """Works for all groups, in order, with task ids that keep their file names apart."""
@@ -60,13 +60,13 @@ def works_of(
                 spec_id=group.output_spec_id,
                 ranges=group.expected_output_files,
                 range_file_size=write_max_file_size(sizes),
-                **_order_of(order),
+                **_order_fields(order),
             )
             tasks_of_groups.append(work)
     return tasks_of_groups
 
 
-def merged_bytes_of(table: Table, options: RewriteDataFilesOptions) -> MergedBytes:
+def merged_bytes_estimator(table: Table, options: RewriteDataFilesOptions) -> MergedBytes:
     """Estimates the size of the table's tasks in the output spec, from a sample of their rows (``data.encoding_sample``)."""
 
     metadata, order = table.metadata, rewrite_order(options, table.metadata)
@@ -78,7 +78,7 @@ def merged_bytes_of(table: Table, options: RewriteDataFilesOptions) -> MergedByt
         def reorder(sampled: Sequence[FileScanTask], rows: Iterable[RecordBatch]) -> Iterable[RecordBatch]:
             work = GroupWork(
                 group_id="sample", tasks=_texts(sampled), read=read.to_json(), write=write.to_json(),
-                io_properties=dict(table.io.properties), target_file_size=0, operation_id="sample", **_order_of(order),
+                io_properties=dict(table.io.properties), target_file_size=0, operation_id="sample", **_order_fields(order),
             )  # fmt: skip
             return ordered(work, keys_of_work(work, read.projected, table.io), rows)
 
@@ -91,7 +91,7 @@ def _texts(tasks: Iterable[FileScanTask]) -> tuple[str, ...]:
     return tuple(task_to_json(_without_statistics(task)).decode() for task in tasks)
 
 
-def _order_of(order: RewriteOrder) -> dict[str, Any]:
+def _order_fields(order: RewriteOrder) -> dict[str, Any]:
     """The fields of a work that define the order of its rows."""
     return {
         "sort_order": None if order.sort_order is None else sort_order_to_dict(order.sort_order),

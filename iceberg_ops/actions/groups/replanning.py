@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from iceberg_ops.actions.groups.group_works import merged_bytes_of
+from iceberg_ops.actions.groups.group_works import merged_bytes_estimator
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.file_groups import FileGroup
-from iceberg_ops.planning.rewrite_data_files import RewriteDataFilesPlan, group_tasks, plan_id_of
+from iceberg_ops.planning.rewrite_data_files import RewriteDataFilesPlan, group_tasks, make_plan_id
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.table import Table
@@ -24,7 +24,7 @@ MOST_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Replanned:
+class RemainingPlan:
     """A plan (empty: not worth the work) for the rest of conflicted groups. ``successors``: the groups that took each group's
     files; ``why_not`` says why groups without successors are not planned again."""
 
@@ -39,7 +39,7 @@ def replanned(
     earlier: RewriteDataFilesPlan,
     options: RewriteDataFilesOptions,
     conflicted: Sequence[FileGroup],
-) -> Replanned:
+) -> RemainingPlan:
     """Plan on the current ``table``."""
     metadata = table.metadata
     snapshot = metadata.branch_head(branch)
@@ -53,7 +53,7 @@ def replanned(
     if is_cheap:
         groups, _ = group_tasks(
             left, options, metadata,
-            order=earlier.order, output_spec_id=earlier.output_spec_id, merged_bytes=merged_bytes_of(table, options),
+            order=earlier.order, output_spec_id=earlier.output_spec_id, merged_bytes=merged_bytes_estimator(table, options),
             identity=identity,
         )  # fmt: skip
         groups = tuple(replace(group, group_id=f"again-{group.group_id}") for group in groups)
@@ -67,7 +67,7 @@ def replanned(
         groups=groups,
         skipped=(),
         tasks=tasks,
-        plan_id=plan_id_of(metadata.table_uuid, snapshot, groups),
+        plan_id=make_plan_id(metadata.table_uuid, snapshot, groups),
     )
     why_not = "nothing of it is left to rewrite" if is_cheap else f"what is left exceeds {MOST_BYTES} bytes"
-    return Replanned(again, successors, why_not)
+    return RemainingPlan(again, successors, why_not)

@@ -38,10 +38,10 @@ class RowMaps:
         """
         identities = {self._identity(path) for path in paths}
         results = [result for group in groups for result in group.results]
-        entries = Counter(self._identity(path) for result in results for path in self._inputs_of(result.group_id))
+        entries = Counter(self._identity(path) for result in results for path in self._input_paths(result.group_id))
         maps = []
         for result in results:
-            inputs = self._inputs_of(result.group_id)
+            inputs = self._input_paths(result.group_id)
             if any(self._identity(path) in identities for path in inputs):
                 if several := next((path for path in inputs if entries[self._identity(path)] > 1), None):
                     raise ValidationError(
@@ -50,7 +50,7 @@ class RowMaps:
                 maps.append(self._map(result))
         return maps
 
-    def _inputs_of(self, work_id: str) -> tuple[str, ...]:
+    def _input_paths(self, work_id: str) -> tuple[str, ...]:
         if work_id not in self._inputs:
             self._inputs[work_id] = tuple(task_from_json(task).file_path for task in self._works[work_id].tasks)
         return self._inputs[work_id]
@@ -65,6 +65,6 @@ class RowMaps:
                     places_of_rows(work, result, self._io),
                 )
             except (IcebergOpsError, OSError) as e:
-                inputs = self._inputs_of(result.group_id)
+                inputs = self._input_paths(result.group_id)
                 raise ValidationError(f"concurrent deletes cannot be carried over: {e}", file_paths=inputs) from e
         return self._made[result.group_id]

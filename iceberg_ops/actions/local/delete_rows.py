@@ -91,7 +91,7 @@ class DeleteRows:
         operation_id = f"{self.operation_id}-{number}"
         changed = ChangedRows(
             table=table,
-            found=scan_plan,
+            scan_plan=scan_plan,
             context=WriteContext.for_table(table.metadata),
             mode=self.mode,
             isolation=self.isolation,

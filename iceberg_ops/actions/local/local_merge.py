@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.actions.local.local_rows import LocalRows, Positions, in_file
-from iceberg_ops.actions.local.merge_terms import Mask, MatchOn, When, match_on, when_clauses
+from iceberg_ops.actions.local.merge_terms import BoundClause, Mask, MatchOn, match_on, when_clauses
 from iceberg_ops.actions.local.set_values import Sides
 from iceberg_ops.actions.local.source_in_memory import SourceRows, read_source
 from iceberg_ops.actions.rows.merge_checks import needs_cardinality_check
@@ -82,7 +82,7 @@ def _comparable(column: pa.Array) -> pa.Array:
 class _Merging:
     """Applies the clauses to the rows of one task after another, and at last to the unmatched rows of the source."""
 
-    def __init__(self, work: LocalRows, source: SourceRows, on: MatchOn, clauses: Sequence[When]) -> None:
+    def __init__(self, work: LocalRows, source: SourceRows, on: MatchOn, clauses: Sequence[BoundClause]) -> None:
         self._work, self._source, self._clauses = work, source, clauses
         self._matches = _Matches(source, on, work.schema)
         self._of_source = [when.condition.of_source(source) for when in clauses]
@@ -91,10 +91,10 @@ class _Merging:
     def take(self, task: FileScanTask) -> Positions:
         """Write the task's changed rows; returns the positions of these and of the deleted rows."""
         gone = [np.empty(0, np.int64)]
-        for rows, positions in self._work.rows_of(task):
+        for rows, positions in self._work.matching_rows(task):
             first, count = self._matches.of(rows)
             self.repeated += int(np.maximum(count - 1, 0).sum())
-            which = self._clause_of(rows, first)
+            which = self._clause_numbers(rows, first)
             gone.append(positions[which >= 0])
             for number, when in enumerate(self._clauses):
                 chosen = np.flatnonzero(which == number)
@@ -115,7 +115,7 @@ class _Merging:
     def _in_source(self, chosen: Numbers) -> Callable[[int], str]:
         return lambda row: f"row {chosen[row]} of source {self._source.name}"
 
-    def _clause_of(self, rows: pa.RecordBatch, first: Numbers) -> Numbers:
+    def _clause_numbers(self, rows: pa.RecordBatch, first: Numbers) -> Numbers:
         """The number of the clause that applies to each row of the table; -1: none."""
         which = np.full(len(first), -1, np.int64)
         matched = first >= 0
@@ -131,7 +131,7 @@ class _Merging:
             which[applies] = number
         return which
 
-    def _write(self, when: When, old: pa.RecordBatch | None, of_source: Numbers, place: Callable[[int], str]) -> None:
+    def _write(self, when: BoundClause, old: pa.RecordBatch | None, of_source: Numbers, place: Callable[[int], str]) -> None:
         assert when.values is not None
         asked = any(v.side == "source" for v in when.values)
         new = self._source.rows.take(pa.array(of_source)) if asked else None

@@ -47,7 +47,7 @@ class LocalRows:
     def schema(self) -> Schema:
         return self._run.table.schema
 
-    def rows_of(self, task: FileScanTask) -> Iterator[tuple[pa.RecordBatch, Positions]]:
+    def matching_rows(self, task: FileScanTask) -> Iterator[tuple[pa.RecordBatch, Positions]]:
         """The task's rows that match its residual: the table's columns (in v3 followed by their lineage), and the positions."""
         context = copy_context(self._run.table.metadata)
         for batch in read_task(task, context, self._run.table.io):

@@ -18,8 +18,8 @@ from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.data.sources.source_folder import (
     PATTERN,
     TEMPORARY,
-    OwnPlaces,
     RelativeName,
+    TableFolders,
     check_holds_data,
     data_files_among,
     is_hidden,
@@ -34,10 +34,10 @@ from iceberg_ops.errors import (
     RetryableError,
     UnsupportedError,
 )
-from iceberg_ops.io.local import path_of
+from iceberg_ops.io.local import parse_local_path
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.io.machine_limits import PASSING, limit_error
-from iceberg_ops.table.stored_files import reason_of
+from iceberg_ops.table.stored_files import error_reason
 from iceberg_ops.table.table import Table
 
 Stamp = tuple[int, int, int]
@@ -48,7 +48,7 @@ class LocalSource:
     """The files of a source of ``table``, from the first check on."""
 
     def __init__(self, table: Table, *, require_success_file: bool) -> None:
-        self._own = OwnPlaces(table)
+        self._own = TableFolders(table)
         self._require_success_file = require_success_file
         self._stamps: dict[str, Stamp] = {}
         self._named_files: set[str] = set()
@@ -98,7 +98,7 @@ class LocalSource:
     def _named(self, path: str) -> tuple[Path, list[RelativeName]]:
         """The folder, and the names of files below it."""
         with file_errors(path):
-            place = _place_of(path)
+            place = _local_path(path)
             self._own.check_path(path)
             if place.is_file():
                 self._check_named_once(place.parent, [(place.name,)])
@@ -122,12 +122,12 @@ class LocalSource:
             self._named_files.add(real)
 
 
-def _place_of(path: str) -> Path:
+def _local_path(path: str) -> Path:
     """The path on this machine that a source path names. A path on another machine or in another store is a different place, even
     if the same path exists here."""
     of_files = path[:5].lower() == "file:"
     try:
-        return Path(location_identity(path_of("file:" + path[5:] if of_files else path)))
+        return Path(location_identity(parse_local_path("file:" + path[5:] if of_files else path)))
     except UnsupportedError:
         raise NeedsSparkError.to(f"source {path} is not on this machine") from None
 
@@ -182,4 +182,4 @@ def file_errors(path: str) -> Iterator[None]:
         ) from e
     except OSError as e:
         kind = CatalogUnavailableError if e.errno in PASSING else DataError
-        raise limit_error(e, path) or kind(f"source {path}: {e.filename or path} cannot be read: {reason_of(e)}") from e
+        raise limit_error(e, path) or kind(f"source {path}: {e.filename or path} cannot be read: {error_reason(e)}") from e

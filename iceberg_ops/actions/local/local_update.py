@@ -27,7 +27,7 @@ def update_changes(statement: Statement) -> RowChanges:
 def _updated(work: LocalRows, task: FileScanTask, values: Sequence[SetValue]) -> Positions:
     """Write the task's matching rows with their new values; returns their positions."""
     gone = [np.empty(0, np.int64)]
-    for rows, positions in work.rows_of(task):
+    for rows, positions in work.matching_rows(task):
         if not rows.num_rows:
             continue
         work.write([v.of(rows, None, rows.num_rows) for v in values], rows, in_file(task, positions))

@@ -66,7 +66,7 @@ class MatchOn:
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class BoundClause:
     """One clause; ``values`` has a value for every column of the written row, None if it writes none."""
 
     clause: MergeClause
@@ -83,21 +83,21 @@ def match_on(sides: Sides, text: str) -> MatchOn:
     return MatchOn(keys, _condition(sides, [part for part in parts if not _joins(sides, part)], "ON", "target"))
 
 
-def when_clauses(sides: Sides, clauses: Sequence[MergeClause]) -> list[When]:
+def when_clauses(sides: Sides, clauses: Sequence[MergeClause]) -> list[BoundClause]:
     """Raises OptionError, WhereError, SchemaError, DataError, and UnsupportedError for an expression that needs Spark."""
     return [_when(sides, number, clause) for number, clause in enumerate(clauses, 1)]
 
 
-def _when(sides: Sides, number: int, clause: MergeClause) -> When:
+def _when(sides: Sides, number: int, clause: MergeClause) -> BoundClause:
     what = f"WHEN clause {number}"
     constant: Side = "source" if clause.when == "not-matched" else "target"
     parts = conjuncts(clause.condition) if clause.condition is not None else []
     condition = _condition(sides, parts, what, constant)
     values = None if clause.action == "delete" else _values(sides, clause)
-    used = {side for part in parts for side in _sides_of(sides, part, what)} | {v.side for v in values or () if v.side}
+    used = {side for part in parts for side in _sides_read(sides, part, what)} | {v.side for v in values or () if v.side}
     if side_without_row(clause) in used:
         raise names_side_without_row(number, clause)
-    return When(clause, condition, values)
+    return BoundClause(clause, condition, values)
 
 
 def _values(sides: Sides, clause: MergeClause) -> Sequence[SetValue]:
@@ -115,13 +115,13 @@ def _values(sides: Sides, clause: MergeClause) -> Sequence[SetValue]:
 
 def _joins(sides: Sides, part: Conjunct) -> bool:
     """Whether it is an equality of columns of both sides."""
-    return part.pair is not None and {sides.side_of(column, "ON")[0] for column in part.pair} == {"target", "source"}
+    return part.pair is not None and {sides.resolve_column(column, "ON")[0] for column in part.pair} == {"target", "source"}
 
 
 def _key(sides: Sides, part: Conjunct) -> tuple[NestedField, NestedField]:
     assert part.pair is not None
     assert sides.source is not None
-    names = dict(sides.side_of(column, "ON") for column in part.pair)
+    names = dict(sides.resolve_column(column, "ON") for column in part.pair)
     if any(len(name) > 1 for name in names.values()):
         raise NeedsSparkError.to(f"merge ON {part.text}")
     target = named(names["target"][0], sides.target.fields)
@@ -141,15 +141,15 @@ def _are_one_kind(target: NestedField, given: NestedField) -> bool:
     return names <= _WHOLE or (a == b and names <= _EXACT_KEYS)
 
 
-def _sides_of(sides: Sides, part: Conjunct, what: str) -> set[Side]:
-    return {sides.side_of(column, what)[0] for column in part.columns}
+def _sides_read(sides: Sides, part: Conjunct, what: str) -> set[Side]:
+    return {sides.resolve_column(column, what)[0] for column in part.columns}
 
 
 def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Side) -> Condition:
     """``constant``: the side that evaluates a condition without columns."""
     by_side: dict[Side, Expression] = {"target": ALWAYS_TRUE, "source": ALWAYS_TRUE}
     for part in parts:
-        asked = _sides_of(sides, part, what)
+        asked = _sides_read(sides, part, what)
         if len(asked) > 1:
             raise NeedsSparkError.to(f"merge {what} {part.text}")
         side = next(iter(asked), constant)
@@ -173,4 +173,4 @@ def _bound(sides: Sides, side: Side, part: Conjunct) -> Expression:
 
 
 def _head(sides: Sides, column: ColumnText) -> str:
-    return sides.side_of(column, "a condition")[1][0]
+    return sides.resolve_column(column, "a condition")[1][0]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from iceberg_ops.actions.local.source_in_memory import SourceRows
 from iceberg_ops.data.arrow.arrow_values import repeated
 from iceberg_ops.data.columns.computed import computed
-from iceberg_ops.data.columns.sort_keys import column_of
+from iceberg_ops.data.columns.sort_keys import extract_column
 from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, WhereError
 from iceberg_ops.expressions.binding import reference
 from iceberg_ops.expressions.predicates import Expression, opaque_parts
@@ -50,7 +50,7 @@ class Computed:
 
     def of(self, rows: pa.RecordBatch, count: int) -> pa.Array:
         """Raises DataError, NeedsSparkError."""
-        columns = {r.field_id: column_of(rows, self.schema, r.field_id)[0] for r in references(self.term)}
+        columns = {r.field_id: extract_column(rows, self.schema, r.field_id)[0] for r in references(self.term)}
         return computed(self.term, columns, count, self.text)
 
 
@@ -89,7 +89,7 @@ class Sides:
     target: Schema
     source: SourceRows | None = None
 
-    def side_of(self, column: ColumnText, what: str) -> tuple[Side, tuple[str, ...]]:
+    def resolve_column(self, column: ColumnText, what: str) -> tuple[Side, tuple[str, ...]]:
         """The side of a column and its name's parts there. Raises WhereError for an unknown or ambiguous name."""
         head = column.parts[0].lower()
         source = [] if self.source is None else [n.lower() for n in self.source.names]
@@ -145,7 +145,7 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
             return SetValue(f, wrong=e)
     if value is None:
         return SetValue(f, computed=_computed(sides, f, text, what))
-    side, parts = sides.side_of(value, what)
+    side, parts = sides.resolve_column(value, what)
     if len(parts) > 1 and side == "source":
         raise NeedsSparkError.to(what)
     if len(parts) > 1:

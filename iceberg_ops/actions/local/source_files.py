@@ -19,7 +19,7 @@ from iceberg_ops.actions.rows.row_engine import WrittenSource
 from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, paths_of
+from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, require_paths
 from iceberg_ops.config.plurals import counted
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.config.table_name import TableName
@@ -61,7 +61,7 @@ def write_source(run: Run, options: WriteOptions) -> WrittenSource:
         raise
 
 
-def scan_of(source: Source) -> Scan:
+def source_scan(source: Source) -> Scan:
     """The scan of a source that is a table."""
     return Scan(snapshot_id=source.snapshot_id, ref=source.ref)
 
@@ -87,8 +87,8 @@ def _rows_of_files(run: Run, source: Source, files: LocalSource, writer: TableWr
 def _rows_of_text(run: Run, source: Source, files: LocalSource) -> Generator[pa.RecordBatch]:
     """Raises SchemaError for columns that do not fit, whatever their values are, and DataError for the first row that does not
     fit."""
-    name, schema = ", ".join(paths_of(source)), run.table.schema
-    locations = [location for path in paths_of(source) for location in files.files(path)]
+    name, schema = ", ".join(require_paths(source)), run.table.schema
+    locations = [location for path in require_paths(source) for location in files.files(path)]
     text = text_rows(source, locations, files.io, schema)
     _fields(name, [f.name for f in text.fields], schema)
     check = partial(conform, schema=schema)
@@ -106,7 +106,7 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
     for f in schema.fields:
         if not type_fits(f.type, target_type := fields[f.name].type):
             raise NeedsSparkError.to(f"source table {other.name}: column {f.name} is {f.type}, not {target_type}")
-    scan = scan_of(source)
+    scan = source_scan(source)
     return (batch for batch in scan_batches(other, scan, check_texts=True))
 
 
@@ -140,7 +140,7 @@ def _reads_base(table: Table, branch: str, source: Source) -> bool:
 
 def _planned(run: Run, source: Source, files: LocalSource) -> list[SourcePart]:
     parts: list[SourcePart] = []
-    for path in paths_of(source):
+    for path in require_paths(source):
         for location in files.files(path):
             fields = _fields(location, column_names(location), run.table.schema)
             try:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from iceberg_ops.actions.local.local_source import LocalSource
-from iceberg_ops.actions.local.source_files import scan_of, source_table
+from iceberg_ops.actions.local.source_files import source_scan, source_table
 from iceberg_ops.actions.local.text_source import text_rows
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, paths_of
+from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, require_paths
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.reading.reader import scan_batches
 from iceberg_ops.data.sorting.external_sort import in_one
@@ -75,9 +75,11 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     if source.format != "table":
         files = LocalSource(run.table, require_success_file=require_success_file)
         with files.unchanged():
-            return _read_text(run, source, files) if source.format in TEXT_FORMATS else _read_files(run, paths_of(source), files)
+            return (
+                _read_text(run, source, files) if source.format in TEXT_FORMATS else _read_files(run, require_paths(source), files)
+            )
     other = source_table(run, source)
-    scan = scan_of(source)
+    scan = source_scan(source)
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
     _check_names(other.name, [f.name for f in schema.fields])
     batches = scan_batches(other, scan, check_texts=True)
@@ -85,7 +87,7 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
 
 
 def _read_text(run: Run, source: Source, files: LocalSource) -> SourceRows:
-    paths = paths_of(source)
+    paths = require_paths(source)
     rows = text_rows(source, [location for path in paths for location in files.files(path)], files.io, run.table.schema)
     name, schema = ", ".join(paths), Schema.of(*rows.fields)
     for f in schema.fields_by_id.values():
@@ -112,15 +114,15 @@ def _read_files(run: Run, paths: Iterable[str], files: LocalSource) -> SourceRow
     if first is None:
         raise OptionError(f"{run.job.job} needs a source with a path")
     name, types = ", ".join(paths), first[1]
-    schema, unusable = _schema_of(types)
+    schema, unusable = _exact_schema(types)
     rows = read_parts(files.io, parts, schema)
     return SourceRows(name, schema, _held(name, schema, rows), unusable)
 
 
-def _schema_of(columns: Mapping[str, pa.DataType]) -> tuple[Schema, dict[str, str]]:
+def _exact_schema(columns: Mapping[str, pa.DataType]) -> tuple[Schema, dict[str, str]]:
     ids, fields, unusable = itertools.count(1), [], {}
     for name, stored in columns.items():
-        kind = _type_of(stored, ids)
+        kind = _exact_type(stored, ids)
         if kind is None:
             unusable[name] = str(stored)
         else:
@@ -128,7 +130,7 @@ def _schema_of(columns: Mapping[str, pa.DataType]) -> tuple[Schema, dict[str, st
     return Schema.of(*fields), unusable
 
 
-def _type_of(stored: pa.DataType, ids: Iterator[int]) -> IcebergType | None:
+def _exact_type(stored: pa.DataType, ids: Iterator[int]) -> IcebergType | None:
     """The type whose values can be held exactly as they are stored; None: there is none."""
     try:
         kind = type_of_arrow(stored, ids)

@@ -22,9 +22,9 @@ from iceberg_ops.config.job_spec import Source
 from iceberg_ops.config.lanes import MOST_BYTES_IN_MEMORY
 from iceberg_ops.data.arrow.arrow_values import bare_batch
 from iceberg_ops.data.sources.text import csv_rows, json_rows
-from iceberg_ops.data.sources.text.csv_columns import names_by_file, shape_of, united_guesses, united_names
+from iceberg_ops.data.sources.text.csv_columns import csv_shape, names_by_file, united_guesses, united_names
 from iceberg_ops.data.sources.text.decoding import without_mark
-from iceberg_ops.data.sources.text.json_shape import Occurring, check_map_keys, has_nested_keys, source_fields
+from iceberg_ops.data.sources.text.json_shape import ObservedValues, check_map_keys, has_nested_keys, source_fields
 from iceberg_ops.data.sources.text.parsed import BadRecord, Parsed
 from iceberg_ops.data.sources.text.text_chunks import (
     Chunk,
@@ -41,7 +41,7 @@ from iceberg_ops.data.sources.text.text_options import CsvOptions, JsonOptions, 
 from iceberg_ops.errors import DataError, NeedsSparkError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
-from iceberg_ops.spec.name_matching import twins
+from iceberg_ops.spec.name_matching import case_twins
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     STRING,
@@ -86,7 +86,7 @@ def text_rows(source: Source, locations: Sequence[str], io: FileIO, schema: Sche
     options = text_options(source.format, source.options)
     if of_listing := sorted(listing_options(source.options)):
         raise NeedsSparkError.to(f"reader option {of_listing[0]}")
-    for a, b in sorted(twins(StructType(schema.fields))):
+    for a, b in sorted(case_twins(StructType(schema.fields))):
         raise UnsupportedError(
             f"not supported: a {source.format} source for a table whose columns {a!r} and {b!r} differ only in case"
         )
@@ -204,8 +204,8 @@ def _csv(files: _Files, source: Source, options: CsvOptions, schema: Schema) -> 
     column_types: list[IcebergType] = [types.get(name.lower(), STRING) for name in names]
     for name, type_ in zip(names, column_types, strict=True):
         _check_has_text(name, type_, source.format)
-    shapes = {location: shape_of(names, column_types, have) for location, have in names_of_files.items()}
-    plain = shape_of(names, column_types, names)
+    shapes = {location: csv_shape(names, column_types, have) for location, have in names_of_files.items()}
+    plain = csv_shape(names, column_types, names)
 
     def parsed() -> Iterator[tuple[Chunk, Parsed]]:
         for chunk, skip in without_headers(files.chunks(), options):
@@ -225,7 +225,7 @@ def _guessed(files: _Files, options: CsvOptions, names_of_files: dict[str, list[
 
 
 def _json(files: _Files, source: Source, options: JsonOptions, schema: Schema) -> TextRows:
-    table, occurring = StructType(tuple(_optional(f) for f in schema.fields)), Occurring()
+    table, occurring = StructType(tuple(_optional(f) for f in schema.fields)), ObservedValues()
     for chunk in files.chunks():
         occurring.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), _pass))
     fields = source_fields(occurring, table, as_text=options.as_text)

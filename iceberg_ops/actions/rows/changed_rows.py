@@ -61,7 +61,7 @@ class ChangedRows:
     merge-on-read): file or partition, None: the table's; ``conflict_filter`` selects the rows that decided the change."""
 
     table: Table
-    found: ScanPlan
+    scan_plan: ScanPlan
     context: WriteContext
     mode: WriteMode
     isolation: Isolation
@@ -80,7 +80,7 @@ class ChangedRows:
 
     def touched(self, matched: Matched) -> Matched:
         """``matched``, and the other entries of its files, which are removed with them."""
-        return with_other_entries(matched, self.found.tasks, identity_under(self.table.io), np.empty(0, np.int64))
+        return with_other_entries(matched, self.scan_plan.tasks, identity_under(self.table.io), np.empty(0, np.int64))
 
     def operation(self, matched: Matched, staged: list[DataFile], *, reads_table: bool = False) -> RowDelta | OverwriteFiles:
         """``staged`` are the files of the new rows; every file written here is added to it, also by a call that fails. Files that
@@ -88,7 +88,7 @@ class ChangedRows:
 
         ``reads_table`` as in ``RowDelta``. Raises VerificationError if the rows of a copy do not add up.
         """
-        start = None if self.found.snapshot is None else self.found.snapshot.snapshot_id
+        start = None if self.scan_plan.snapshot is None else self.scan_plan.snapshot.snapshot_id
         matched = self.touched(matched)
         if self.mode == "copy-on-write":
             whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in matched]

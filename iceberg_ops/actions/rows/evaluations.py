@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.actions.run.ending_error import ending_error
 from iceberg_ops.actions.run.results import Result, committed_earlier
-from iceberg_ops.actions.run.run_identity import run_of
+from iceberg_ops.actions.run.run_identity import job_run_identity
 from iceberg_ops.commit.loop.statement import evaluate_until_committed
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.commit.protocol.run_keys import find_run_now
 from iceberg_ops.table.table import Table
 
@@ -22,7 +22,7 @@ from iceberg_ops.table.table import Table
 @contextmanager
 def base_held(run: Run) -> Iterator[None]:
     """Protect the snapshot that the run's commit builds on, and every file that it writes."""
-    base = base_of(run.table.metadata, run.job.branch)
+    base = base_snapshot(run.table.metadata, run.job.branch)
     with run.lease(None if base is None else base.snapshot_id):
         yield
 
@@ -36,8 +36,8 @@ def run_statement(run: Run, evaluate: Callable[[Run], Result]) -> Result:
 
     def evaluated(table: Table, number: int) -> Result:
         now = run.for_evaluation(table, number)
-        if number > 1 and (earlier := find_run_now(lambda: _loaded(run), table, run_of(run.job))) is not None:
-            return committed_earlier(run.outcome.found(), table, earlier.snapshot_id)
+        if number > 1 and (earlier := find_run_now(lambda: _loaded(run), table, job_run_identity(run.job))) is not None:
+            return committed_earlier(run.outcome.findings(), table, earlier.snapshot_id)
         try:
             return evaluate(now)
         except Exception as e:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import Committed, NothingToDo, result_of
+from iceberg_ops.actions.run.results import Committed, NothingToDo, commit_result
 from iceberg_ops.actions.run.staged_files import commit_staged
 from iceberg_ops.commit.protocol import run_keys
 from iceberg_ops.commit.protocol.operation import Operation
@@ -40,10 +40,10 @@ def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile], coun
         finally:
             if not run.outcome.changed:
                 run.outcome.metrics = {k: v for k, v in run.outcome.metrics.items() if k == "evaluations-count"}
-    return result_of(done, run.outcome.found())
+    return commit_result(done, run.outcome.findings())
 
 
 def nothing_to_do(run: Run, counts: Mapping[str, int]) -> NothingToDo:
     """The result of an evaluation that changes no row."""
     run.outcome.metrics |= counts
-    return NothingToDo(found=run.outcome.found())
+    return NothingToDo(findings=run.outcome.findings())

@@ -57,13 +57,13 @@ class Statement:
     run: Run
     options: WriteOptions
     filter: Expression
-    found: ScanPlan
+    scan_plan: ScanPlan
     mode: WriteMode
     isolation: Isolation
 
     @property
     def tasks(self) -> list[FileScanTask]:
-        return self.found.tasks
+        return self.scan_plan.tasks
 
     @property
     def schema(self) -> Schema:

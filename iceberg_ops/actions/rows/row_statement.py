@@ -48,7 +48,7 @@ def planned(run: Run, rows: RowEvaluator, kind: StatementKind) -> Statement:
         run=run,
         options=options,
         filter=where,
-        found=scan_plan,
+        scan_plan=scan_plan,
         mode=cast("WriteMode", (change.mode if change else None) or kind.mode.of(properties)),
         isolation=options.isolation or cast("Isolation", kind.isolation.of(properties)),
     )
@@ -89,7 +89,7 @@ def change_rows(
 def _changed(statement: Statement, rows: RowEvaluator) -> ChangedRows:
     return ChangedRows(
         table=statement.run.table,
-        found=statement.found,
+        scan_plan=statement.scan_plan,
         context=statement.context,
         mode=statement.mode,
         isolation=statement.isolation,

@@ -15,8 +15,8 @@ from typing import TypeVar
 from iceberg_ops.actions.rows.row_commits import commit_rows, nothing_to_do
 from iceberg_ops.actions.rows.row_engine import WrittenSource
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, NothingToDo, result_of
-from iceberg_ops.actions.run.run_identity import run_of
+from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, NothingToDo, commit_result
+from iceberg_ops.actions.run.run_identity import job_run_identity
 from iceberg_ops.actions.run.staged_files import delete_staged
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
@@ -45,20 +45,20 @@ def commit_source(run: Run, operation: Operation, written: WrittenSource) -> Com
             starting_snapshot_id=operation.starting_snapshot_id,
             summary=operation.summary,
         )
-    with _quarantine_of(run, written):
+    with _discard_quarantine_on_failure(run, written):
         return _with_quarantine(run, written, commit_rows(run, operation, written.files, counts))
 
 
 def remember(run: Run, written: WrittenSource) -> NothingToDo | Committed:
     """There is nothing to commit. If rows went to the quarantine, the run key is recorded, so that a repeated run does not write
     them there again."""
-    done = run_of(run.job)
-    with _quarantine_of(run, written):
+    done = job_run_identity(run.job)
+    with _discard_quarantine_on_failure(run, written):
         if done is not None and written.quarantined:
             with run.step("remember run key"):
                 remembered = commit(run.catalog, run.table, RememberRun(done=done), on_commit=run.outcome.record)
             if remembered.already_committed:  # by a run with the same key, at the same time
-                return _with_quarantine(run, written, result_of(remembered, run.outcome.found()))
+                return _with_quarantine(run, written, commit_result(remembered, run.outcome.findings()))
         return _with_quarantine(run, written, nothing_to_do(run, _counts(run, written)))
 
 
@@ -74,7 +74,7 @@ def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
 
 
 @contextmanager
-def _quarantine_of(run: Run, written: WrittenSource) -> Iterator[None]:
+def _discard_quarantine_on_failure(run: Run, written: WrittenSource) -> Iterator[None]:
     """Delete the quarantine's files if the block fails without a commit of this run. If it is not certain that there is none, they
     stay, and the report of the failure names them."""
     try:
@@ -96,7 +96,7 @@ def _with_quarantine(run: Run, written: WrittenSource, result: _Ended) -> _Ended
         delete_staged(run, [q.file_path for q in written.quarantined])
         return result
     _name(run, written, [q.file_path for q in written.quarantined])
-    return replace(result, found=run.outcome.found())
+    return replace(result, findings=run.outcome.findings())
 
 
 def _name(run: Run, written: WrittenSource, stay: Collection[str]) -> None:
@@ -108,7 +108,7 @@ def _name(run: Run, written: WrittenSource, stay: Collection[str]) -> None:
 def _is_not_remembered(run: Run) -> bool:
     """Whether the current table certainly has no commit of this run. A run that wrote no file of rows can prove it only by its run
     key; without one, or if the table cannot be read, it is not certain."""
-    done = run_of(run.job)
+    done = job_run_identity(run.job)
     if done is None:
         return False
     try:

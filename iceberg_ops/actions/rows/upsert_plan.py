@@ -19,7 +19,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.types import NestedField, can_be_key
 from iceberg_ops.table.manifests import manifests_of
-from iceberg_ops.table.table import Table, spec_of
+from iceberg_ops.table.table import Table, require_spec
 
 
 def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
@@ -78,7 +78,7 @@ def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -
         raise UnsupportedError("not supported: upsert into a v1 table, because v1 has no row-level deletes: upgrade it to v2")
     manifests = manifests_of(table, head) if head else []
     used = {m.partition_spec_id for m in manifests if m.content is ManifestContent.DATA} | {metadata.default_spec_id}
-    specs = [spec_of(metadata, i) for i in sorted(used)]
+    specs = [require_spec(metadata, i) for i in sorted(used)]
     everywhere = [s for s in specs if all(f.transform.is_void for f in s.fields)]
     if everywhere:
         return KeyPlan(field_ids, (everywhere[0].spec_id,))

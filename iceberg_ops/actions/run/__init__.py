@@ -8,5 +8,5 @@ Elsewhere: which action a job is (``dispatch``), and how changes are committed (
 
     with run.step("plan"), run.lease(snapshot_id):
         ...
-    return NothingToDo(found=run.outcome.found())
+    return NothingToDo(findings=run.outcome.findings())
 """

@@ -20,7 +20,7 @@ from iceberg_ops.actions.run.tables_read import TablesRead
 from iceberg_ops.actions.workers.progress import Meter
 from iceberg_ops.actions.workers.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.commit.protocol.run_keys import ACTION, MADE_UP, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
@@ -84,7 +84,7 @@ class Outcome:
         self.files = list(findings.files)
         self.failures = list(findings.failures)
 
-    def found(self) -> Findings:
+    def findings(self) -> Findings:
         """The kept findings, with later additions."""
         return Findings(
             plan_id=self.plan_id,
@@ -98,7 +98,7 @@ class Outcome:
 
     def end(self, result: Result) -> None:
         """How the job ended: after this the report shows the result."""
-        self.keep(result.found)
+        self.keep(result.findings)
         self.status = result.status
         if isinstance(result, WorkCommitted):
             self.table, self.attempts, self.snapshot_ids = result.table, result.attempts, list(result.snapshot_ids)
@@ -220,7 +220,7 @@ class Run:
         self.outcome.metrics = {"evaluations-count": number}
         if number == 1:
             return self
-        base = base_of(table.metadata, self.job.branch)
+        base = base_snapshot(table.metadata, self.job.branch)
         self.outcome.reads.add(table, lambda: self.catalog.load_table(table.identifier[1:]))
         for held, pinned in self.held:
             pinned.table, pinned.snapshot_id = table, None if base is None else base.snapshot_id

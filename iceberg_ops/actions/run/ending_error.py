@@ -40,10 +40,10 @@ def _of_whole_job(outcome: Outcome, error: BaseException) -> BaseException:
         return error
     if (unknown := outcome_unknown(error)) is not None:
         is_unknown = CommitInterruptedError if isinstance(error, KeyboardInterrupt) else CommitStateUnknownError
-        return is_unknown(f"{unknown}; then the job ended with {_told(error)}")
+        return is_unknown(f"{unknown}; then the job ended with {_error_text(error)}")
     if outcome.changed:
         is_incomplete = IncompleteInterruptedError if isinstance(error, KeyboardInterrupt) else IncompleteError
-        ended = is_incomplete(f"{_done(outcome)}; then the job ended with {_told(error)}")
+        ended = is_incomplete(f"{_done(outcome)}; then the job ended with {_error_text(error)}")
         ended.only_clean_up = outcome.one_commit and bool(outcome.snapshot_ids)
         return ended
     return error
@@ -64,7 +64,7 @@ def until_reported(outcome: Outcome) -> Iterator[None]:
         raise error from e
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "an interrupt (Ctrl-C)"
     return f"{error.code}: {error}" if isinstance(error, IcebergOpsError) else f"{type(error).__name__}: {error}"

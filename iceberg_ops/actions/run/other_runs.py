@@ -23,7 +23,7 @@ _ADDS_ONLY = frozenset({"append", "add_files", "compute_table_stats", "compute_p
 """Actions that replace no file: a rewrite beside them conflicts with nothing."""
 
 
-def tell_of_other_runs(run: Run) -> None:
+def warn_about_other_runs(run: Run) -> None:
     """Name the runs that hold a lease on the table and replace files of it. An error of the store is logged only: the warning is
     optional."""
     try:

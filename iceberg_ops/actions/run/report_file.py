@@ -70,7 +70,7 @@ def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
         return
     place = job.report
     with _unwritable_is_refused(place):
-        io = _store_of(job)
+        io = _report_store(job)
         target, leads = _leads_to(io, place)
         if READ_ONLY in io.properties:
             raise UnsupportedError("the catalog is read-only, and so is its store")
@@ -87,7 +87,7 @@ def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
             check_writable(target)
 
 
-def _store_of(job: JobSpec) -> FileIO:
+def _report_store(job: JobSpec) -> FileIO:
     """The store of the job's catalog. A report's path is used as it is: ``location-mapping`` applies only to recorded locations."""
     return load_file_io({key: value for key, value in job.catalog.properties.items() if key != LOCATION_MAPPING})
 
@@ -156,7 +156,7 @@ def write_report(job: JobSpec, report: ActionReport) -> None:
 
 
 def _write(job: JobSpec, place: str, data: bytes) -> None:
-    io = _store_of(job)
+    io = _report_store(job)
     target, leads = _leads_to(io, place)
     if leads is not None and leads.is_stream:
         # A rename would replace the device or pipe, or a file that others continue to write to, by a new file.

@@ -32,7 +32,7 @@ class Findings:
 class NothingToDo:
     """There is no work, and the table is unchanged."""
 
-    found: Findings
+    findings: Findings
     status: ClassVar[Status] = "nothing-to-do"
 
 
@@ -40,7 +40,7 @@ class NothingToDo:
 class Planned:
     """There is work; a dry run does none of it."""
 
-    found: Findings
+    findings: Findings
     status: ClassVar[Status] = "planned"
 
 
@@ -49,7 +49,7 @@ class Committed:
     """All of the work is done. ``table`` is the table afterwards, ``attempts`` the number of commit attempts. There may be no
     commit, if the work was to delete files."""
 
-    found: Findings
+    findings: Findings
     table: Table
     snapshot_ids: tuple[int, ...] = ()
     attempts: int = 0
@@ -75,11 +75,11 @@ Result = NothingToDo | Planned | Committed
 
 def committed_earlier(findings: Findings, table: Table, snapshot_id: int | None) -> AlreadyCommitted:
     """The result of a job whose run key is in the table: ``snapshot_id`` is its snapshot, None: no longer known."""
-    return AlreadyCommitted(found=findings, table=table, snapshot_ids=() if snapshot_id is None else (snapshot_id,))
+    return AlreadyCommitted(findings=findings, table=table, snapshot_ids=() if snapshot_id is None else (snapshot_id,))
 
 
-def result_of(done: operation.Committed, findings: Findings) -> Committed:
+def commit_result(done: operation.Committed, findings: Findings) -> Committed:
     """The result of a job that made one commit."""
     of = AlreadyCommitted if done.already_committed else Committed
     ids = () if done.snapshot is None else (done.snapshot.snapshot_id,)
-    return of(found=findings, table=done.table, snapshot_ids=ids, attempts=done.attempts)
+    return of(findings=findings, table=done.table, snapshot_ids=ids, attempts=done.attempts)

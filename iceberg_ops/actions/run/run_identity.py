@@ -7,7 +7,7 @@ from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.row_options import WAP_ID
 
 
-def run_of(job: JobSpec) -> RunIdentity | None:
+def job_run_identity(job: JobSpec) -> RunIdentity | None:
     """None if the job has no run key."""
     if job.run_key is None:
         return None

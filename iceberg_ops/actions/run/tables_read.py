@@ -23,7 +23,7 @@ Reload = Callable[[], Table]
 class TablesRead:
     """Each table as the job has loaded it, with a function that loads it again."""
 
-    _found: list[tuple[Table, Reload]] = field(default_factory=list)
+    _tables: list[tuple[Table, Reload]] = field(default_factory=list)
 
     def load(self, load: Reload) -> Table:
         """The table that ``load`` returns; the job reads it from now on."""
@@ -32,14 +32,14 @@ class TablesRead:
         return table
 
     def add(self, table: Table, reload: Reload) -> None:
-        self._found.append((table, reload))
+        self._tables.append((table, reload))
 
     def lost_to_an_expiry(self, job: str, error: BaseException) -> CommitFailedError | None:
         """The error to raise instead of ``error`` if that is about a file of a table whose snapshots have expired since it was
         loaded. Only for a job that has changed nothing."""
         if not isinstance(error, CorruptTableError):
             return None
-        for table, reload in self._found:
+        for table, reload in self._tables:
             if has_lost_snapshots(reload, table):
                 return CommitFailedError(
                     f"table {table.name}: another job expired snapshots that {job} was reading, and a file of it is gone "

@@ -43,20 +43,20 @@ class Meter:
         """Add finished units and bytes."""
         self._done += count
         self._bytes_done += bytes_
-        self._tell()
+        self._report()
 
     def at(self, done: int, total: int) -> None:
         """Set the finished units and the total."""
         self._done, self._total = done, total
-        self._tell()
+        self._report()
 
     def part(self, name: str, bytes_: int) -> None:
         """The finished bytes of a running work; 0 once it is done."""
         self._parts[name] = bytes_
         if bytes_:
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         now = self._clock()
         bytes_done = min(self._bytes, self._bytes_done + sum(list(self._parts.values())))
         progress = Progress(self._done, self._total, bytes_done, self._bytes, now - self._begun, self._what, self._unit)
@@ -67,7 +67,7 @@ class Meter:
             log.info("%s: %s", self._subject, progress)
 
 
-def run_works(runner: RewriteRunner, group_works: Sequence[GroupWork], meter: Meter) -> Generator[GroupResult | GroupFailure]:
+def run_group_works(runner: RewriteRunner, group_works: Sequence[GroupWork], meter: Meter) -> Generator[GroupResult | GroupFailure]:
     """``runner.run(works)``; counts every answer, and every part of a large sort. A caller that stops early closes it: after that
     no work is running."""
     sizes = {work.group_id: work_bytes(work) for work in group_works}

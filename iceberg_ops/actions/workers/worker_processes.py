@@ -79,7 +79,7 @@ class WorkerProcesses:
         try:
             if error is not None:
                 self.end()
-            self._give_no_more()
+            self._close_requests()
             for thread in self._threads:
                 thread.join()
         except BaseException:
@@ -107,7 +107,7 @@ class WorkerProcesses:
         """End the processes at once."""
         for thread in self._threads:
             thread.end()
-        self._give_no_more()
+        self._close_requests()
         for thread in self._threads:
             if thread.is_alive():  # a thread that was not started cannot be joined
                 thread.join(_ENDING_SECONDS)
@@ -116,7 +116,7 @@ class WorkerProcesses:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _give_no_more(self) -> None:
+    def _close_requests(self) -> None:
         for _ in self._threads:
             self._items.put(None)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from iceberg_ops.catalog.foreign.taken import Unusable
+from iceberg_ops.catalog.foreign.taken import UnusableCatalog
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.hadoop_settings import DEFAULT as _DEFAULT
 from iceberg_ops.io.hadoop_settings import OLD_DEFAULT, SCHEMES, HadoopSettings, with_default_file_system
@@ -75,12 +75,12 @@ def _in_default_file_system(both: Mapping[str, str], of_hdfs: Mapping[str, str])
     try:
         named = HadoopSettings.of({**of_hdfs, **default}).values.get(_DEFAULT, "")
     except OptionError as e:
-        raise Unusable(str(e)) from None
+        raise UnusableCatalog(str(e)) from None
     scheme = urlsplit(named).scheme.lower()
     if scheme in SCHEMES:
         return {**default, IO_IMPL: "hdfs"}
     if scheme not in ("", "file"):
-        raise Unusable(
+        raise UnusableCatalog(
             f"its warehouse has no scheme, and is in {_DEFAULT} {scheme}:// then: write the scheme and authority before it"
         )
     return {}

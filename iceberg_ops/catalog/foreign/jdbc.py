@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
-from iceberg_ops.catalog.foreign.taken import Unusable
+from iceberg_ops.catalog.foreign.taken import UnusableCatalog
 
 _POSTGRESQL = "jdbc:postgresql:"
 _SQLITE = "jdbc:sqlite:"
@@ -28,7 +28,7 @@ def sqlalchemy_url(url: str, properties: Mapping[str, str], notes: list[str]) ->
         path = url.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]
         return f"sqlite:///{path}"
     if not url.startswith(_POSTGRESQL):
-        raise Unusable(
+        raise UnusableCatalog(
             "its uri (not shown) is neither a jdbc:postgresql: nor a jdbc:sqlite: URL: configure it in the catalogs file"
         )
     address, _, query = url.removeprefix(_POSTGRESQL).partition("?")
@@ -50,5 +50,5 @@ def sqlalchemy_url(url: str, properties: Mapping[str, str], notes: list[str]) ->
 def _split(address: str) -> tuple[str, str]:
     host, _, database = address.partition("/")
     if "," in host:
-        raise Unusable("its uri names several servers: configure it in the catalogs file")
+        raise UnusableCatalog("its uri names several servers: configure it in the catalogs file")
     return host, unquote_plus(database)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iceberg_ops.catalog.foreign.taken import Taken, Unusable, taken, unusable
+from iceberg_ops.catalog.foreign.taken import ForeignCatalog, UnusableCatalog, taken, unusable
 from iceberg_ops.config.document import read_yaml_texts
 from iceberg_ops.errors import OptionError
 
@@ -36,7 +36,7 @@ _ENCRYPTION = {"aes256": "s3", "aws:kms": "kms", "aws:kms:dsse": "dsse-kms"}
 _OF_OAUTH2 = {"token_url": "oauth2-server-uri", "scope": "scope"}
 
 
-def pyiceberg_catalogs(environment: Mapping[str, str], path: Path | None = None) -> tuple[list[Path], list[Taken]]:
+def pyiceberg_catalogs(environment: Mapping[str, str], path: Path | None = None) -> tuple[list[Path], list[ForeignCatalog]]:
     """The file that is read, if there is one, and the catalogs. ``path``: read only this file. Raises OptionError for a file that
     is missing or cannot be read, and for variables that contradict it."""
     if path is not None and not path.is_file():
@@ -91,7 +91,7 @@ def _with_variables(catalogs: Mapping[str, Any], environment: Mapping[str, str])
     return merged
 
 
-def _taken(name: str, where: str, settings: Any) -> Taken:
+def _taken(name: str, where: str, settings: Any) -> ForeignCatalog:
     source = f"pyiceberg ({where})"
     if not isinstance(settings, Mapping):
         return unusable(name, source, "it must be a mapping of keys to values")
@@ -100,7 +100,7 @@ def _taken(name: str, where: str, settings: Any) -> Taken:
         properties = _flat(settings, notes)
         kind = _kind(properties, notes)
         return taken(name, source, kind, _renamed(properties, notes), notes)
-    except Unusable as e:
+    except UnusableCatalog as e:
         return unusable(name, source, str(e))
 
 
@@ -120,7 +120,7 @@ def _authentication(auth: Mapping[str, Any]) -> dict[str, str]:
     kind = auth.get("type")
     settings = auth.get(kind, {}) if isinstance(kind, str) else {}
     if not isinstance(settings, Mapping) or not all(isinstance(value, str) for value in settings.values()):
-        raise Unusable("auth must have settings of its type that are texts")
+        raise UnusableCatalog("auth must have settings of its type that are texts")
     if kind == "noop":
         return {"rest.auth.type": "none"}
     if kind == "basic":
@@ -128,7 +128,9 @@ def _authentication(auth: Mapping[str, Any]) -> dict[str, str]:
     if kind == "oauth2":
         known = {mine: settings[theirs] for theirs, mine in _OF_OAUTH2.items() if settings.get(theirs)}
         return {"credential": f"{settings.get('client_id', '')}:{settings.get('client_secret', '')}", **known}
-    raise Unusable(f"auth.type {kind if isinstance(kind, str) else '(no text)'!r} is not supported: noop, basic and oauth2 are")
+    raise UnusableCatalog(
+        f"auth.type {kind if isinstance(kind, str) else '(no text)'!r} is not supported: noop, basic and oauth2 are"
+    )
 
 
 def _kind(properties: dict[str, str], notes: list[str]) -> str:
@@ -140,12 +142,12 @@ def _kind(properties: dict[str, str], notes: list[str]) -> str:
         return named
     if code:
         if code not in _CLASSES:
-            raise Unusable(f"py-catalog-impl {code!r} is not a class that is known here")
+            raise UnusableCatalog(f"py-catalog-impl {code!r} is not a class that is known here")
         return _CLASSES[code]
     uri = properties.get("uri", "")
     kind = next((kind for begun, kind in _TYPE_OF_URI.items() if uri.startswith(begun)), None)
     if kind is None:
-        raise Unusable("neither type nor the scheme of its uri says what kind of catalog it is")
+        raise UnusableCatalog("neither type nor the scheme of its uri says what kind of catalog it is")
     return kind
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from iceberg_ops.catalog.foreign.hadoop_files import hadoop_files
 from iceberg_ops.catalog.foreign.java_properties import parse_properties
 from iceberg_ops.catalog.foreign.jdbc import sqlalchemy_url
-from iceberg_ops.catalog.foreign.taken import Taken, Unusable, taken, unusable
+from iceberg_ops.catalog.foreign.taken import ForeignCatalog, UnusableCatalog, taken, unusable
 from iceberg_ops.config.catalog_properties import is_known
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.load import IO_IMPL, JAVA_NAMES
@@ -52,7 +52,7 @@ def spark_file(environment: Mapping[str, str]) -> Path:
     raise OptionError("spark: neither SPARK_CONF_DIR nor SPARK_HOME is set: name the file, as in spark:/etc/spark-defaults.conf")
 
 
-def spark_catalogs(path: Path, environment: Mapping[str, str]) -> list[Taken]:
+def spark_catalogs(path: Path, environment: Mapping[str, str]) -> list[ForeignCatalog]:
     """The catalogs in a properties file. Raises OptionError for a file that is missing or not UTF-8."""
     if not path.is_file():
         raise OptionError(f"spark:{path}: there is no such file")
@@ -64,7 +64,7 @@ def spark_catalogs(path: Path, environment: Mapping[str, str]) -> list[Taken]:
     return [_taken(name, f"Spark ({path})", settings, environment) for name in names if "." not in name]
 
 
-def _taken(name: str, source: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> Taken:
+def _taken(name: str, source: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> ForeignCatalog:
     begun = f"{_CATALOG}{name}."
     given = {key.removeprefix(begun): value for key, value in settings.items() if key.startswith(begun)}
     notes: list[str] = []
@@ -83,7 +83,7 @@ def _taken(name: str, source: str, settings: Mapping[str, str], environment: Map
             of_driver = {key.removeprefix("jdbc."): properties.pop(key) for key in list(properties) if key.startswith("jdbc.")}
             properties["uri"] = sqlalchemy_url(properties.get("uri", ""), of_driver, notes)
         return taken(name, source, kind, properties, notes)
-    except Unusable as e:
+    except UnusableCatalog as e:
         return unusable(name, source, str(e))
 
 
@@ -93,7 +93,7 @@ def _spelled(given: Mapping[str, str], is_name: Callable[[str], bool]) -> dict[s
     for key, value in given.items():
         name = key.lower() if is_name(key.lower()) and not key.startswith("hadoop.") else key
         if spelled.setdefault(name, value) != value:
-            raise Unusable(f"its property {name} is set twice, in another case, to different values: keep one of them")
+            raise UnusableCatalog(f"its property {name} is set twice, in another case, to different values: keep one of them")
     return spelled
 
 
@@ -111,10 +111,10 @@ def _kind(given: dict[str, str]) -> str:
     """Raises Unusable, as Java refuses both."""
     named, code = given.pop("type", ""), given.pop("catalog-impl", "")
     if named and code:
-        raise Unusable("type and catalog-impl are both set: Iceberg takes one of them")
+        raise UnusableCatalog("type and catalog-impl are both set: Iceberg takes one of them")
     if code:
         if code not in _IMPLEMENTATIONS:
-            raise Unusable(f"catalog-impl {code!r} is not a class that is known here")
+            raise UnusableCatalog(f"catalog-impl {code!r} is not a class that is known here")
         return _IMPLEMENTATIONS[code]
     return _TYPES.get(named.lower(), named.lower() or "hive")
 
@@ -136,5 +136,5 @@ def _kept(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
 def _metastore(settings: Mapping[str, str]) -> str:
     uri = next((value for key in _METASTORES if (value := settings.get(key))), None)
     if uri is None:
-        raise Unusable("it has no uri of its Hive Metastore, and hive-site.xml is not read: set its property uri")
+        raise UnusableCatalog("it has no uri of its Hive Metastore, and hive-site.xml is not read: set its property uri")
     return uri

@@ -14,12 +14,12 @@ from iceberg_ops.config.job_spec import CATALOG_TYPES, CatalogConfig
 from iceberg_ops.errors import OptionError
 
 
-class Unusable(Exception):
+class UnusableCatalog(Exception):
     """This package cannot use the catalog; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ForeignCatalog:
     """``source``: where it is configured. ``config`` None: it cannot be used, and ``refused`` says why."""
 
     name: str
@@ -35,7 +35,7 @@ class Taken:
         return self.config
 
 
-def taken(name: str, source: str, kind: str, properties: Mapping[str, str], notes: Sequence[str]) -> Taken:
+def taken(name: str, source: str, kind: str, properties: Mapping[str, str], notes: Sequence[str]) -> ForeignCatalog:
     """The catalog with the properties that have a value. Unused properties are reported, and left out: the other program ignores
     a misspelt property too, so both use the same lake."""
     if kind not in CATALOG_TYPES:
@@ -48,9 +48,9 @@ def taken(name: str, source: str, kind: str, properties: Mapping[str, str], note
         )
     except OptionError as e:
         return unusable(name, source, str(e))
-    return Taken(name, source, config, notes=(*notes, *(f"{key} has no effect here" for key in without_effect)))
+    return ForeignCatalog(name, source, config, notes=(*notes, *(f"{key} has no effect here" for key in without_effect)))
 
 
-def unusable(name: str, source: str, why: str) -> Taken:
+def unusable(name: str, source: str, why: str) -> ForeignCatalog:
     """A catalog that is there, and cannot be used."""
-    return Taken(name, source, None, refused=why)
+    return ForeignCatalog(name, source, None, refused=why)

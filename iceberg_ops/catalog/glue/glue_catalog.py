@@ -23,16 +23,16 @@ from typing import Any
 
 from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
-from iceberg_ops.catalog.glue.glue_client import EntityExists, Glue, NoSuchEntity, Overtaken
+from iceberg_ops.catalog.glue.glue_client import EntityExists, Glue, NoSuchEntity, VersionConflict
 from iceberg_ops.catalog.glue.glue_table import (
     ATTEMPT,
     DESCRIPTION,
     FORMER_METADATA_LOCATION,
     METADATA_LOCATION,
     TABLE_TYPE,
-    input_of,
     location_in,
     new_input,
+    table_input,
 )
 from iceberg_ops.catalog.one_level import OneLevelCatalog
 from iceberg_ops.catalog.outcomes import unknown_outcome
@@ -151,7 +151,7 @@ class GlueCatalog(OneLevelCatalog):
                 SkipArchive=self._skip_archive,
                 VersionId=record["VersionId"],
             )
-        except (Overtaken, NoSuchEntity):
+        except (VersionConflict, NoSuchEntity):
             return False
         return True
 
@@ -198,7 +198,7 @@ class GlueCatalog(OneLevelCatalog):
             done = (
                 retired is not None
                 and attempt.made(retired)
-                and self._updated(identifier, retired, input_of(before, identifier[1]))
+                and self._updated(identifier, retired, table_input(before, identifier[1]))
             )
         except IcebergOpsError as e:
             raise CatalogUnavailableError(f"table {name}: its record in Glue was retired, and could not be restored: {e}") from e
@@ -208,7 +208,7 @@ class GlueCatalog(OneLevelCatalog):
 
     def _retired(self, identifier: Identifier, record: Mapping[str, Any]) -> bool:
         """Change the record into one that is not an Iceberg table; False if another change came first."""
-        attempt, following = self._attempt, input_of(record, identifier[-1])
+        attempt, following = self._attempt, table_input(record, identifier[-1])
         parameters = {**following["Parameters"], ATTEMPT: attempt.mark}
         parameters[FORMER_METADATA_LOCATION] = parameters.pop(METADATA_LOCATION)
         parameters.pop(TABLE_TYPE)
@@ -258,7 +258,7 @@ class GlueCatalog(OneLevelCatalog):
 
     def _create_once(self, new: Identifier, record: Mapping[str, Any]) -> None:
         """Create the record of a rename, if the attempt has not created it yet. Raises AlreadyExistsError."""
-        following = input_of(record, new[1])
+        following = table_input(record, new[1])
         parameters = {**following["Parameters"], ATTEMPT: self._attempt.mark}
         try:
             self._create(new[0], {**following, "Parameters": parameters})
@@ -313,7 +313,7 @@ class GlueCatalog(OneLevelCatalog):
     def _databases(self) -> Iterator[str]:
         return (str(database["Name"]) for database in self._glue.pages("GetDatabases", "DatabaseList"))
 
-    def _properties_of(self, database: str) -> dict[str, str] | None:
+    def _database_properties(self, database: str) -> dict[str, str] | None:
         try:
             record = self._glue.read_one("GetDatabase", "Database", Name=database)
         except NoSuchEntity:

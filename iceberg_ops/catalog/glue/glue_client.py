@@ -23,7 +23,7 @@ from iceberg_ops.catalog.rest.connection import Connection, new_client
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
 from iceberg_ops.catalog.rest.sigv4 import SigV4
 from iceberg_ops.errors import CatalogUnavailableError, OptionError
-from iceberg_ops.io.aws.found_keys import found_keys
+from iceberg_ops.io.aws.key_selection import select_keys
 
 _TIMEOUTS_S = (10.0, 60.0)
 """For the connection, and for an answer."""
@@ -45,7 +45,7 @@ class EntityExists(Exception):
     """Glue has a table or database of the name."""
 
 
-class Overtaken(Exception):
+class VersionConflict(Exception):
     """Another change of the table came first: its version has changed."""
 
 
@@ -56,7 +56,7 @@ _ANSWERS: dict[str, type[Exception]] = {
 
 
 class Glue:
-    """A client of Glue. ``properties``: ``glue.region``, and the keys that ``io.aws.found_keys`` finds, which are renewed;
+    """A client of Glue. ``properties``: ``glue.region``, and the keys that ``io.aws.key_selection`` finds, which are renewed;
     ``glue.endpoint`` is an address other than AWS's, ``glue.id`` the catalog's id. Safe to use from several threads. Raises
     OptionError."""
 
@@ -70,7 +70,7 @@ class Glue:
     ) -> None:
         self._catalog, self._sleep = catalog, sleep
         self._id = properties.get("glue.id")
-        aws_keys = found_keys(properties, "glue", environment)
+        aws_keys = select_keys(properties, "glue", environment)
         named = (properties.get("glue.region"), properties.get("client.region"))
         region = next(
             filter(None, (*named, environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION"), aws_keys.region)), None
@@ -117,7 +117,7 @@ class Glue:
             token = {"NextToken": following}
 
     def change(self, call: str, **arguments: Any) -> None:
-        """Raises NotAppliedError, RefusedError, NoSuchEntity, EntityExists and Overtaken if nothing was changed, and
+        """Raises NotAppliedError, RefusedError, NoSuchEntity, EntityExists and VersionConflict if nothing was changed, and
         CatalogUnavailableError if the change may have happened."""
         self._asked(call, arguments)
 
@@ -132,7 +132,7 @@ class Glue:
             raise CatalogUnavailableError(str(e)) from e
         if answer.status == 200:
             return self._document(call, answer)
-        raise self._error_of(call, answer)
+        raise self._typed_error(call, answer)
 
     def _document(self, call: str, answer: Answer) -> dict[str, Any]:
         """Raises CatalogUnavailableError for an answer that is not Glue's (a gateway's): a change may have happened."""
@@ -144,11 +144,11 @@ class Glue:
             raise CatalogUnavailableError(f"catalog {self._catalog}: the answer to {call} is not a JSON object: it is not Glue's")
         return document
 
-    def _error_of(self, call: str, answer: Answer) -> Exception:
-        kind = _kind_of(answer)
+    def _typed_error(self, call: str, answer: Answer) -> Exception:
+        kind = _error_name(answer)
         message = f"catalog {self._catalog}: Glue answers {call} with {answer.status} {kind}: {answer.text or 'no message'}"
         if kind == _OVERTAKEN:
-            return Overtaken(message) if call == "UpdateTable" else NotAppliedError(message)
+            return VersionConflict(message) if call == "UpdateTable" else NotAppliedError(message)
         if (known := _ANSWERS.get(kind)) is not None:
             return known(message)
         if kind in _NOT_BEGUN or answer.status == _TOO_MANY:
@@ -158,7 +158,7 @@ class Glue:
         return CatalogUnavailableError(message)
 
 
-def _kind_of(answer: Answer) -> str:
+def _error_name(answer: Answer) -> str:
     """The name of an error: ``__type`` may begin with a namespace and a ``#``."""
     try:
         document = msgspec.json.decode(answer.body)

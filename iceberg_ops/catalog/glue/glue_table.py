@@ -32,7 +32,7 @@ def location_in(record: Mapping[str, Any]) -> str | None:
     return parameters.get(METADATA_LOCATION) if parameters.get(TABLE_TYPE, "").upper() == ICEBERG else None
 
 
-def input_of(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+def table_input(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The unchanged record in the form for an update, under ``name``."""
     return {"Name": name, **{key: record[key] for key in _KEPT if record.get(key) is not None}}
 
@@ -42,7 +42,7 @@ def new_input(
 ) -> dict[str, Any]:
     """The record of a table whose current metadata is ``metadata``, at ``location``. ``record`` and ``expected``: its former record
     and location, None for a new table. Comments on columns that only Glue has are kept."""
-    current = {} if record is None else input_of(record, name)
+    current = {} if record is None else table_input(record, name)
     parameters = {**current.get("Parameters", {}), TABLE_TYPE: ICEBERG, METADATA_LOCATION: location}
     parameters.pop(ATTEMPT, None)
     if expected is not None:

@@ -48,7 +48,7 @@ from iceberg_ops.catalog.hive.hive_table import (
     new_hive_view,
     set_metadata,
 )
-from iceberg_ops.catalog.hive.metastore import Answer, InvalidObject, Metastore, NoSuchObject, ObjectExists, user_name
+from iceberg_ops.catalog.hive.metastore import InvalidObject, Metastore, MetastoreRefusal, NoSuchObject, ObjectExists, user_name
 from iceberg_ops.catalog.one_level import OneLevelCatalog
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, state_if_interrupted
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError, looking_after_a_change
@@ -122,11 +122,11 @@ class HiveCatalog(OneLevelCatalog):
         self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
     ) -> str:
         try:
-            return super()._publish_next(identifier, current_location, current, metadata, partial(self._will_try, tried))
+            return super()._publish_next(identifier, current_location, current, metadata, partial(self._record_attempt, tried))
         finally:
             self._here.tried = None
 
-    def _will_try(self, tried: Tried, location: str) -> None:
+    def _record_attempt(self, tried: Tried, location: str) -> None:
         self._here.tried = partial(tried, location)
 
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
@@ -249,7 +249,7 @@ class HiveCatalog(OneLevelCatalog):
         if self._compares is None:
             try:
                 self._compares = self._refuses_a_change(database)
-            except (Answer, CatalogUnavailableError) as e:
+            except (MetastoreRefusal, CatalogUnavailableError) as e:
                 raise NotAppliedError(
                     f"catalog {self.name}: cannot check whether its Hive Metastore compares expected parameters, because no view "
                     f"could be created and changed for the check in {database}: {e}; with {LOCK_ENABLED}=true there is no such "
@@ -338,7 +338,7 @@ class HiveCatalog(OneLevelCatalog):
         names: list[str] = self._metastore.call(lambda client: client.get_all_databases())
         return names
 
-    def _properties_of(self, database: str) -> dict[str, str] | None:
+    def _database_properties(self, database: str) -> dict[str, str] | None:
         try:
             record: Database = self._metastore.call(lambda client: client.get_database(database))
         except NoSuchObject:

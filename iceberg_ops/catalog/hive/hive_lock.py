@@ -26,7 +26,7 @@ from pymetastore.hive_metastore.ttypes import (
     UnlockRequest,
 )
 
-from iceberg_ops.catalog.hive.metastore import Answer, FailedError, Metastore, NoSuchLock, user_name
+from iceberg_ops.catalog.hive.metastore import FailedError, Metastore, MetastoreRefusal, NoSuchLock, user_name
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, IcebergOpsError
 
@@ -62,7 +62,7 @@ class HiveLock:
         before, self.in_doubt = self.in_doubt, True
         try:
             yield
-        except (Answer, FailedError, NotAppliedError, RefusedError):
+        except (MetastoreRefusal, FailedError, NotAppliedError, RefusedError):
             self.in_doubt = before
             raise
         self.in_doubt = before
@@ -79,11 +79,11 @@ def locked(metastore: Metastore, database: str, name: str, sleep: Callable[[floa
     except BaseException as e:
         is_known = isinstance(e, IcebergOpsError) and not isinstance(e, CommitStateUnknownError)
         if is_known or not lock.in_doubt:
-            _give_back(metastore, lock.lock_id)
+            _release(metastore, lock.lock_id)
         else:
             log.warning("table %s: lock %s remains until the metastore expires it", lock.table, lock.lock_id)
         raise
-    _give_back(metastore, lock.lock_id)
+    _release(metastore, lock.lock_id)
 
 
 def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[float], None]) -> int:
@@ -108,20 +108,20 @@ def _acquired(metastore: Metastore, database: str, name: str, sleep: Callable[[f
     except NoSuchLock as e:
         raise NotAppliedError(f"table {database}.{name}: the metastore removed lock {lock_id} while the job waited for it") from e
     except BaseException as e:
-        _give_back(metastore, lock_id)
+        _release(metastore, lock_id)
         if isinstance(e, CatalogUnavailableError):
             raise NotAppliedError(f"table {database}.{name}: no lock: {e}") from e
         raise
     if state == LockState.ACQUIRED:
         return int(lock_id)
-    _give_back(metastore, lock_id)
+    _release(metastore, lock_id)
     raise NotAppliedError(
         f"table {database}.{name}: its lock in the Hive Metastore was not acquired within {WAIT_S:.0f} s, because another writer "
         "holds it, or died while it held it (SHOW LOCKS in Hive lists locks; the metastore removes those without a heartbeat)"
     )
 
 
-def _give_back(metastore: Metastore, lock_id: int) -> None:
+def _release(metastore: Metastore, lock_id: int) -> None:
     """A lock that cannot be released expires by itself: its error must not hide the result of the commit. A call without an answer
     is made once more, because others wait for the lock."""
     for is_last in (False, True):
@@ -145,4 +145,4 @@ def _give_back_if_there(metastore: Metastore, database: str, name: str, agent: s
         return
     for lock in shown.locks or ():
         if lock.agentInfo == agent:
-            _give_back(metastore, lock.lockid)
+            _release(metastore, lock.lockid)

@@ -43,27 +43,27 @@ class FailedError(CatalogUnavailableError):
     """The metastore answers that the call failed, and has ended: it may have had an effect, but will have none any more."""
 
 
-class Answer(Exception):
+class MetastoreRefusal(Exception):
     """The metastore refuses a call before it changes anything. The caller of ``Metastore.call`` handles it."""
 
 
-class NoSuchObject(Answer):
+class NoSuchObject(MetastoreRefusal):
     """There is no such table or database."""
 
 
-class ObjectExists(Answer):
+class ObjectExists(MetastoreRefusal):
     """A table or database with the name exists."""
 
 
-class InvalidObject(Answer):
+class InvalidObject(MetastoreRefusal):
     """A name, a type, or the change itself is not allowed."""
 
 
-class NoSuchLock(Answer):
+class NoSuchLock(MetastoreRefusal):
     """The lock was released, or it expired."""
 
 
-_ANSWERS: dict[type[TException], type[Answer]] = {
+_ANSWERS: dict[type[TException], type[MetastoreRefusal]] = {
     AlreadyExistsException: ObjectExists,
     InvalidObjectException: InvalidObject,
     InvalidOperationException: InvalidObject,
@@ -95,8 +95,8 @@ class Metastore:
         """The result of ``do`` with a client.
 
         Raises NotAppliedError if no metastore was reached, FailedError and CatalogUnavailableError if it is not known whether the
-        change happened, RefusedError if the metastore does not know the call, and an ``Answer`` if the metastore refuses the
-        call."""
+        change happened, RefusedError if the metastore does not know the call, and a ``MetastoreRefusal`` if the metastore refuses
+        the call."""
         connection = self._opened()
         try:
             result = do(connection.client)

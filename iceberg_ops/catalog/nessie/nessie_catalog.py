@@ -24,7 +24,7 @@ from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names
 from iceberg_ops.catalog.nessie.nessie_client import BRANCH, Conflict, Contents, Key, Nessie, State, delete, put
-from iceberg_ops.catalog.nessie.nessie_table import NAMESPACE, TABLE, check_agree, kept, location_in, message_of, table_content
+from iceberg_ops.catalog.nessie.nessie_table import NAMESPACE, TABLE, check_agree, commit_message, kept, location_in, table_content
 from iceberg_ops.catalog.nessie.references import Reference, split_name
 from iceberg_ops.catalog.outcomes import Tried
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
@@ -110,7 +110,7 @@ class NessieCatalog(RecordingCatalog):
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> Deletion:
         if purge:
-            self._location_of(identifier)
+            self._existing_location(identifier)
             raise GcDisabledError(
                 f"cannot drop table {'.'.join(identifier)} with its files: other branches, tags and former commits of Nessie may "
                 f"need them. Drop it without purge: then only the name goes, and nessie-gc deletes what no reference needs"
@@ -148,7 +148,7 @@ class NessieCatalog(RecordingCatalog):
 
     def _content(self, place: _Place) -> Mapping[str, Any] | None:
         """What the key has, of whatever type."""
-        return self._nessie.contents(place.reference, [place.key]).found.get(place.key)
+        return self._nessie.contents(place.reference, [place.key]).by_key.get(place.key)
 
     def _to_change(self, reference: Reference, *keys: Key) -> Contents:
         """What the keys have, for a commit on top of it. Raises NotAppliedError if Nessie does not answer: nothing is sent yet."""
@@ -169,11 +169,11 @@ class NessieCatalog(RecordingCatalog):
     def _insert_pointer(self, identifier: Identifier, location: str) -> None:
         place, metadata = self._place(identifier), self._published(location).metadata
         there = self._to_change(place.reference, place.key)
-        state, content = there.state, there.found.get(place.key)
+        state, content = there.state, there.by_key.get(place.key)
         exists = f"table {'.'.join(identifier)} already exists in catalog {self.name}"
         if content is not None:
             raise AlreadyExistsError(exists if content.get("type") == TABLE else f"{exists}, as {content.get('type')}")
-        message, properties = message_of(".".join(place.key), metadata, None)
+        message, properties = commit_message(".".join(place.key), metadata, None)
         try:
             self._nessie.commit(state, message, [put(place.key, table_content(location, metadata, None))], properties)
         except Conflict as e:
@@ -186,25 +186,25 @@ class NessieCatalog(RecordingCatalog):
     def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
         place, published = self._place(identifier), self._published(new)
         there = self._to_change(place.reference, place.key)
-        state, content = there.state, there.found.get(place.key)
+        state, content = there.state, there.by_key.get(place.key)
         if content is None or location_in(content) != expected:
             return False
-        message, properties = message_of(".".join(place.key), published.metadata, published.former)
+        message, properties = commit_message(".".join(place.key), published.metadata, published.former)
         following = table_content(new, published.metadata, str(content["id"]))
         return self._committed(state, message, [put(place.key, following)], properties)
 
     def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
         place, target = self._place(old), self._place(new)
         contents = self._to_change(place.reference, place.key, target.key)
-        if self._nessie.name_of(target.reference) != contents.state.name or target.reference.hash:
+        if self._nessie.reference_name(target.reference) != contents.state.name or target.reference.hash:
             raise RefusedError(
                 f"table {'.'.join(old)} cannot be renamed to {'.'.join(new)}, which is on another reference: merge references in "
                 f"Nessie; nothing was changed"
             )
-        content = contents.found.get(place.key)
+        content = contents.by_key.get(place.key)
         if content is None or location_in(content) != expected:
             return False
-        if target.key in contents.found:
+        if target.key in contents.by_key:
             raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}")
         message = f"Iceberg rename table from '{'.'.join(place.key)}' to '{'.'.join(target.key)}'"
         return self._committed(contents.state, message, [delete(place.key), put(target.key, content)])
@@ -212,11 +212,11 @@ class NessieCatalog(RecordingCatalog):
     def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         place = self._place(identifier)
         there = self._to_change(place.reference, place.key)
-        if location_in(there.found.get(place.key)) != expected:
+        if location_in(there.by_key.get(place.key)) != expected:
             return False
         return self._committed(there.state, f"Iceberg delete table {'.'.join(place.key)}", [delete(place.key)])
 
-    def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
+    def _was_swapped(self, identifier: Identifier, expected: str, new: str) -> bool | None:
         """By the branch's history: for a table in Nessie, Iceberg Java does not write former metadata files into the metadata
         log."""
         try:
@@ -264,7 +264,7 @@ class NessieCatalog(RecordingCatalog):
     def _default_location(self, identifier: Identifier) -> str:
         """It ends with an id, because another reference may have another table of the name."""
         place = self._place(identifier)
-        namespace = self._nessie.contents(place.reference, [place.key[:-1]]).found.get(place.key[:-1])
+        namespace = self._nessie.contents(place.reference, [place.key[:-1]]).by_key.get(place.key[:-1])
         base = _properties_in(namespace).get(_LOCATION)
         if base is None and self._warehouse is None:
             raise BadInputError(f"catalog {self.name} has no warehouse: give table {'.'.join(identifier)} a location")
@@ -304,17 +304,17 @@ class NessieCatalog(RecordingCatalog):
         for _ in range(_NAMESPACE_ATTEMPTS):
             there = self._to_change(self._nessie.reference, *levels)
             self._check_levels(there, levels)
-            new = [level for level in levels if level not in there.found]
+            new = [level for level in levels if level not in there.by_key]
             content = [_namespace(level, (properties or {}) if level == namespace else {}) for level in new]
             if self._committed(there.state, f"create namespace {name}", [put(k, c) for k, c in zip(new, content, strict=True)]):
                 return
         raise CommitFailedError(f"namespace {name}: others changed it at each of {_NAMESPACE_ATTEMPTS} tries to create it")
 
     def _check_levels(self, there: Contents, levels: Sequence[Key]) -> None:
-        if levels[-1] in there.found:
+        if levels[-1] in there.by_key:
             raise AlreadyExistsError(f"namespace {'.'.join(levels[-1])} already exists in catalog {self.name}")
         for level in levels[:-1]:
-            if there.found.get(level, {}).get("type", NAMESPACE) != NAMESPACE:
+            if there.by_key.get(level, {}).get("type", NAMESPACE) != NAMESPACE:
                 raise BadInputError(f"namespace {'.'.join(levels[-1])}: {'.'.join(level)} is not a namespace")
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
@@ -322,7 +322,7 @@ class NessieCatalog(RecordingCatalog):
         for _ in range(_NAMESPACE_ATTEMPTS):
             self._check_empty(namespace)
             there = self._to_change(self._nessie.reference, namespace)
-            if namespace not in there.found:
+            if namespace not in there.by_key:
                 continue
             try:
                 self._nessie.commit(there.state, f"drop namespace {name}", [delete(namespace)])
@@ -337,7 +337,7 @@ class NessieCatalog(RecordingCatalog):
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         self._check_namespace(namespace)
-        return _properties_in(self._nessie.contents(self._nessie.reference, [namespace]).found.get(namespace))
+        return _properties_in(self._nessie.contents(self._nessie.reference, [namespace]).by_key.get(namespace))
 
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
         return self._has_namespace(self._nessie.reference, namespace)
@@ -346,7 +346,7 @@ class NessieCatalog(RecordingCatalog):
         """Servers that do not check namespaces have tables in namespaces that were never created, or below a table."""
         if not _can_be_key(namespace):
             return False
-        content = self._nessie.contents(reference, [namespace]).found.get(namespace)
+        content = self._nessie.contents(reference, [namespace]).by_key.get(namespace)
         if content is not None and content.get("type") == NAMESPACE:
             return True
         condition = f"{_below(namespace)} && size(entry.keyElements) > {len(namespace)}"

@@ -23,10 +23,10 @@ from iceberg_ops.catalog.nessie.references import Reference
 from iceberg_ops.catalog.nessie.settings import NessieSettings
 from iceberg_ops.catalog.pointer import NotAppliedError, RefusedError
 from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, refusal
-from iceberg_ops.catalog.rest.authorization import authorization_of
+from iceberg_ops.catalog.rest.authorization import make_authorization
 from iceberg_ops.catalog.rest.connection import Connection, new_client
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
-from iceberg_ops.catalog.rest.settings import headers_of
+from iceberg_ops.catalog.rest.settings import request_headers
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, TerminalError
 
 Key = tuple[str, ...]
@@ -64,7 +64,7 @@ class Contents:
     """The contents of ``state`` under the requested keys, without keys that it does not have."""
 
     state: State
-    found: Mapping[Key, Mapping[str, Any]]
+    by_key: Mapping[Key, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ class Nessie:
         self._uri, self._user = settings.uri, settings.user
         self._secrets = KnownSecrets(properties)
         self._secrets.add_properties(settings.proof)
-        client = new_client({**_WITH_DETAILS, **headers_of(properties)}, settings.timeouts_s, transport)
+        client = new_client({**_WITH_DETAILS, **request_headers(properties)}, settings.timeouts_s, transport)
         plain = Connection(catalog, client, self._secrets, sleep=sleep)
 
         def ask_for_token(address: str, form: Mapping[str, str]) -> Answer:
             return plain.ask("POST", address, form=form)
 
-        proof = authorization_of(settings.proof, self._uri, self._secrets, ask_for_token, environment, time.monotonic)
+        proof = make_authorization(settings.proof, self._uri, self._secrets, ask_for_token, environment, time.monotonic)
         self._connection = plain.authorized(proof)
         self._default: str | None = None
 
@@ -137,9 +137,9 @@ class Nessie:
             reference = Reference(state.name, state.hash)
 
     def _state(self, reference: Reference, effective: Mapping[str, Any]) -> State:
-        return State(self.name_of(reference), str(effective["type"]), str(effective["hash"]))
+        return State(self.reference_name(reference), str(effective["type"]), str(effective["hash"]))
 
-    def name_of(self, reference: Reference) -> str:
+    def reference_name(self, reference: Reference) -> str:
         """The reference's name; without one, that of the server's default branch, which is requested once."""
         if reference.name:
             return reference.name
@@ -164,10 +164,10 @@ class Nessie:
         answer = self._asked(method, self._address(reference, what), params=params, body=body)
         if answer.is_success:
             return self._document(answer, needed)
-        raise self._refusal(f"reading {what} of reference {self.name_of(reference)}", answer)
+        raise self._refusal(f"reading {what} of reference {self.reference_name(reference)}", answer)
 
     def _address(self, reference: Reference, what: str) -> str:
-        return f"{self._uri}/trees/{reference.path(self.name_of(reference))}/{what}"
+        return f"{self._uri}/trees/{reference.path(self.reference_name(reference))}/{what}"
 
     def _asked(self, method: str, address: str, **request: Any) -> Answer:
         """The answer to a read. The connection repeats a GET, and a request that was not sent; a POST is repeated here. Raises

@@ -65,7 +65,7 @@ def check_agree(name: str, content: Mapping[str, Any], metadata: TableMetadata) 
             )
 
 
-def message_of(name: str, metadata: TableMetadata, former: TableMetadata | None) -> tuple[str, dict[str, str]]:
+def commit_message(name: str, metadata: TableMetadata, former: TableMetadata | None) -> tuple[str, dict[str, str]]:
     """Message and properties of the commit from ``former`` (None: the table is new) to ``metadata``, as Java writes them."""
     current = metadata.current_snapshot
     if current is not None and (former is None or former.current_snapshot_id != current.snapshot_id):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from iceberg_ops.catalog.nessie.references import Reference, is_hash
 from iceberg_ops.catalog.rest.settings import HEADER_PREFIX, checked_uri
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import OptionError
 
 _PREFIX = "nessie."
@@ -62,7 +62,7 @@ class NessieSettings:
 
     def _seconds(self, name: str, default_ms: int) -> float:
         text = self.get(name)
-        milliseconds = default_ms if text is None else count_of(text)
+        milliseconds = default_ms if text is None else parse_count(text)
         if not milliseconds:
             raise OptionError(f"catalog property {name} is {text!r}: must be a whole number above 0 (milliseconds)")
         return milliseconds / 1000

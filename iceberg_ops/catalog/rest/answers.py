@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import (
     BadInputError,
     CatalogUnavailableError,
@@ -81,7 +81,7 @@ class Answer:
     def retry_after_s(self) -> float | None:
         """The seconds that the server asks to wait; None if it does not ask."""
         text = self.headers.get("retry-after", "").strip()
-        if (seconds := count_of(text)) is not None:
+        if (seconds := parse_count(text)) is not None:
             return float(seconds)
         try:
             then = parsedate_to_datetime(text)

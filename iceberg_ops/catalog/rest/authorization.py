@@ -13,7 +13,7 @@ from iceberg_ops.catalog.rest.oauth2 import DEFAULT_SCOPE, AskForToken, ClientCr
 from iceberg_ops.catalog.rest.settings import checked_uri
 from iceberg_ops.catalog.rest.sigv4 import SigV4
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.aws.found_keys import found_keys
+from iceberg_ops.io.aws.key_selection import select_keys
 from iceberg_ops.io.stores.settings import flag
 
 AUTH_TYPE = "rest.auth.type"
@@ -57,7 +57,7 @@ class FixedHeader:
         return False
 
 
-def authorization_of(
+def make_authorization(
     properties: Mapping[str, str],
     uri: str,
     secrets: KnownSecrets,
@@ -66,7 +66,7 @@ def authorization_of(
     clock: Callable[[], float],
 ) -> Authorization:
     """The authentication for a catalog's properties. ``clock`` gives seconds. Raises OptionError."""
-    match kind := _type_of(properties):
+    match kind := _authorization_type(properties):
         case "none":
             return Anonymous()
         case "basic":
@@ -75,7 +75,7 @@ def authorization_of(
             secrets.add("password", proof)
             return FixedHeader(f"Basic {proof}")
         case "sigv4":
-            aws_keys = found_keys(properties, "rest", environment)
+            aws_keys = select_keys(properties, "rest", environment)
             return SigV4(
                 aws_keys.keys,
                 service=properties.get("rest.signing-name", "execute-api"),
@@ -96,7 +96,7 @@ def authorization_of(
     raise OptionError(f"catalog property {AUTH_TYPE} is {kind!r}: it needs the property token or credential")
 
 
-def _type_of(properties: Mapping[str, str]) -> str:
+def _authorization_type(properties: Mapping[str, str]) -> str:
     has_signature = flag(properties, SIGV4_ENABLED, False)
     has_token = any(properties.get(name) for name in ("token", "credential"))
     if has_signature and has_token:

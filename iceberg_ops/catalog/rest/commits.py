@@ -88,7 +88,7 @@ def commit_body(
 ) -> Any:
     """The body of ``POST .../tables/{table}``; ``last_column_id`` is the table's before the updates. Raises UnsupportedError."""
     return {
-        "identifier": name_of(identifier),
+        "identifier": table_identifier(identifier),
         "requirements": [requirement_to_dict(r) for r in requirements],
         "updates": list(_sent(updates, last_column_id)),
     }
@@ -140,7 +140,7 @@ def forbid_refs_beside_main(catalog: str, updates: Sequence[TableUpdate]) -> Non
         )
 
 
-def name_of(identifier: Sequence[str]) -> dict[str, Any]:
+def table_identifier(identifier: Sequence[str]) -> dict[str, Any]:
     """A table's name in a body."""
     return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
 

@@ -24,7 +24,7 @@ from iceberg_ops import __version__
 from iceberg_ops.catalog.rest.answers import Answer, NoAnswerError, NotSentError, error_fields, shortened
 from iceberg_ops.catalog.rest.authorization import Anonymous, Authorization
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
-from iceberg_ops.config.secrets import hide, longest_first, secrets_of
+from iceberg_ops.config.secrets import hide, longest_first, secrets_in_properties
 from iceberg_ops.errors import BadInputError, CatalogUnavailableError, TerminalError
 
 ATTEMPTS = 4
@@ -116,7 +116,9 @@ class Connection:
     def _hidden(self, text: str, request: httpx.Request) -> str:
         """Without secrets, including the credentials of the request: AWS's answers repeat a session token."""
         proofs = (value for name in _PROOFS if (value := request.headers.get(name)) is not None)
-        return hide(self._secrets.hide(text), longest_first(form for value in proofs for form in secrets_of({"token": value})))
+        return hide(
+            self._secrets.hide(text), longest_first(form for value in proofs for form in secrets_in_properties({"token": value}))
+        )
 
     def _sign(self, request: httpx.Request) -> None:
         """Without authentication nothing is sent: the outcome of the token server's own request does not matter here."""

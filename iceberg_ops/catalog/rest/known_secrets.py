@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 
-from iceberg_ops.config.secrets import hide, longest_first, secrets_of
+from iceberg_ops.config.secrets import hide, longest_first, secrets_in_properties
 
 
 class KnownSecrets:
@@ -18,11 +18,11 @@ class KnownSecrets:
 
     def add_properties(self, properties: Mapping[str, str]) -> None:
         """The secrets among a catalog's or a table's properties."""
-        self._add(secrets_of(properties))
+        self._add(secrets_in_properties(properties))
 
     def add(self, name: str, secret: str) -> None:
         """A secret with the property name ``name``."""
-        self._add(secrets_of({name: secret}))
+        self._add(secrets_in_properties({name: secret}))
 
     def _add(self, secrets: Iterable[str]) -> None:
         new = set(secrets).difference(self._known)

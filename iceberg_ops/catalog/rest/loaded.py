@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Identifier
-from iceberg_ops.catalog.rest.storage import Lent
+from iceberg_ops.catalog.rest.storage import VendedConfig
 from iceberg_ops.serde.json.json_objects import JsonObject, as_list, as_text, as_text_map
 from iceberg_ops.serde.json.metadata_json import metadata_from_dict
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -23,7 +23,7 @@ class LoadedTable:
 
     metadata: TableMetadata
     location: str
-    lent: Lent = field(repr=False)
+    lent: VendedConfig = field(repr=False)
 
     @classmethod
     def of(cls, document: Any, what: str) -> LoadedTable:
@@ -34,7 +34,7 @@ class LoadedTable:
         return cls(
             metadata,
             answer.maybe("metadata-location", as_text) or "",
-            Lent(answer.maybe("config", as_text_map) or {}, credentials),
+            VendedConfig(answer.maybe("config", as_text_map) or {}, credentials),
         )
 
 
@@ -44,7 +44,7 @@ def _credential(value: Any) -> tuple[str, dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedTable:
     """``expires_at_ms``: when the credentials of its FileIO expire."""
 
     etag: str
@@ -52,18 +52,18 @@ class Kept:
     expires_at_ms: int | None = None
 
 
-class KeptTables:
+class TableCache:
     """The most recently loaded tables. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Identifier, Kept] = OrderedDict()
+        self._kept: OrderedDict[Identifier, CachedTable] = OrderedDict()
 
-    def get(self, identifier: Identifier) -> Kept | None:
+    def get(self, identifier: Identifier) -> CachedTable | None:
         with self._lock:
             return self._kept.get(identifier)
 
-    def keep(self, identifier: Identifier, kept: Kept) -> None:
+    def keep(self, identifier: Identifier, kept: CachedTable) -> None:
         with self._lock:
             self._kept[identifier] = kept
             self._kept.move_to_end(identifier)

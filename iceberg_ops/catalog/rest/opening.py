@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import httpx
 
 from iceberg_ops.catalog.rest.answers import Answer, refusal
-from iceberg_ops.catalog.rest.authorization import authorization_of
+from iceberg_ops.catalog.rest.authorization import make_authorization
 from iceberg_ops.catalog.rest.connection import Connection, new_client
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
-from iceberg_ops.catalog.rest.settings import ServerConfig, Settings, checked_uri, headers_of, is_about_asking, timeouts_s
+from iceberg_ops.catalog.rest.settings import ServerConfig, Settings, checked_uri, is_about_asking, request_headers, timeouts_s
 from iceberg_ops.errors import CorruptTableError, OptionError, TerminalError
 
 
@@ -44,13 +44,13 @@ class Opening:
     def _connected(self, properties: Mapping[str, str]) -> Connection:
         self.secrets.add_properties(properties)
         uri = checked_uri("uri", properties["uri"])
-        client = new_client(headers_of(properties), timeouts_s(properties), self._transport)
+        client = new_client(request_headers(properties), timeouts_s(properties), self._transport)
         plain = Connection(self._catalog, client, self.secrets, sleep=self._sleep)
 
         def ask_for_token(address: str, form: Mapping[str, str]) -> Answer:
             return plain.ask("POST", address, form=form)
 
-        proof = authorization_of(properties, uri, self.secrets, ask_for_token, self._environment, self._seconds)
+        proof = make_authorization(properties, uri, self.secrets, ask_for_token, self._environment, self._seconds)
         return plain.authorized(proof)
 
     def _asked(self, connection: Connection, uri: str, warehouse: str | None) -> ServerConfig:

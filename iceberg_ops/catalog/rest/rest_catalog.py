@@ -38,11 +38,11 @@ from iceberg_ops.catalog.rest.commits import (
     creation,
     creation_body,
     forbid_refs_beside_main,
-    name_of,
     server_requirements,
+    table_identifier,
     with_ids,
 )
-from iceberg_ops.catalog.rest.loaded import Kept, KeptTables, LoadedTable
+from iceberg_ops.catalog.rest.loaded import CachedTable, LoadedTable, TableCache
 from iceberg_ops.catalog.rest.namespaces import RestNamespaces
 from iceberg_ops.catalog.rest.opening import Opening
 from iceberg_ops.catalog.rest.settings import DELEGATION, checked_uri
@@ -107,7 +107,7 @@ class RestCatalog:
         self._namespaces = RestNamespaces(name, self._connection, self._addresses, settings)
         self._storage = TableStorage(settings.of_files, opened.secrets, io, clock)
         self._delegation = {} if f"header.{DELEGATION}" in settings.properties else {DELEGATION: "vended-credentials"}
-        self._kept = KeptTables()
+        self._kept = TableCache()
         self._changes = Changes(name, self._connection, self._delegation)
 
     @property
@@ -145,7 +145,7 @@ class RestCatalog:
         table = Table((self._name, *identifier), loaded.metadata, loaded.location, io or self._files(identifier, lent))
         if (etag := answer.headers.get("etag")) and (io is None or (before is not None and before.table.io is io)):
             ends = before.expires_at_ms if io is not None and before is not None else expires_at_ms(lent)
-            self._kept.keep(identifier, Kept(etag, table, ends))
+            self._kept.keep(identifier, CachedTable(etag, table, ends))
         return table
 
     def _files(self, identifier: Identifier, lent: Mapping[str, str]) -> FileIO:
@@ -355,7 +355,7 @@ class RestCatalog:
         self._check_new(new)
         self._needs(_RENAME, "renaming tables")
         what = f"renaming table {shown(old)} to {shown(new)}"
-        body = {"source": name_of(old), "destination": name_of(new)}
+        body = {"source": table_identifier(old), "destination": table_identifier(new)}
         shown_by = f"the table of metadata {before.metadata_location} is at the new name"
 
         def unknown(e: BaseException) -> CommitStateUnknownError:
@@ -365,12 +365,12 @@ class RestCatalog:
             try:
                 self._changes.made("POST", self._addresses.rename, body, what, partial(self._taken_name, new), self._no_table(old))
             except NoAnswerError as e:
-                if not self._has_passed(before, new):
+                if not self._was_renamed(before, new):
                     raise unknown(e) from e
             self._kept.forget(old)
             return self.load_table(new)
 
-    def _has_passed(self, before: Table, new: Identifier) -> bool:
+    def _was_renamed(self, before: Table, new: Identifier) -> bool:
         """Whether the new name has the table now; False if this cannot be decided."""
         try:
             return same_table(before, self.load_table(new))

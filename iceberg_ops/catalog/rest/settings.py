@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.changing_files import FILES_MAY_CHANGE
 from iceberg_ops.io.load import IO_IMPL
@@ -65,7 +65,7 @@ class ServerConfig:
     def of(cls, document: Any) -> ServerConfig:
         """Raises CorruptTableError for an invalid answer."""
         answer = JsonObject(document, "the answer")
-        listed = answer.items_of("endpoints", lambda v: as_text(v, "endpoints"))
+        listed = answer.optional_array("endpoints", lambda v: as_text(v, "endpoints"))
         return cls(
             {k: v for k, v in (answer.maybe("defaults", as_text_map) or {}).items() if k not in _OWN},
             {k: v for k, v in (answer.maybe("overrides", as_text_map) or {}).items() if k not in _OWN},
@@ -134,7 +134,7 @@ def timeouts_s(properties: Mapping[str, str]) -> tuple[float, float]:
     return _positive(properties, CONNECT_TIMEOUT, 10_000) / 1000, _positive(properties, ANSWER_TIMEOUT, 120_000) / 1000
 
 
-def headers_of(properties: Mapping[str, str]) -> dict[str, str]:
+def request_headers(properties: Mapping[str, str]) -> dict[str, str]:
     """Headers of every request: the properties ``header.NAME``. Raises OptionError for an invalid header."""
     headers = {name[len(HEADER_PREFIX) :]: value for name, value in properties.items() if name.startswith(HEADER_PREFIX)}
     if headers.get(DELEGATION) == "none":
@@ -162,7 +162,7 @@ def checked_uri(name: str, uri: str) -> str:
 
 
 def _positive(properties: Mapping[str, str], name: str, default: int) -> int:
-    number = count_of(properties[name]) if name in properties else default
+    number = parse_count(properties[name]) if name in properties else default
     if not number:
         raise OptionError(f"catalog property {name} is {properties[name]!r}: must be a whole number above 0")
     return number

@@ -2,8 +2,8 @@
 
 Of several ``storage-credentials`` the one with the longest prefix of the table's location is used, and overrides ``config``.
 Credentials expire: a table that is loaded less than ``RENEWED_BEFORE_MS`` before their expiry gets new ones (see ``rest_catalog``),
-and a FileIO that is in use then requests new ones (``LentAgain``). A FileIO in another process keeps the credentials that it was
-sent.
+and a FileIO that is in use then requests new ones (``RenewedCredentials``). A FileIO in another process keeps the credentials that
+it was sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.rest.known_secrets import KnownSecrets
 from iceberg_ops.catalog.rest.settings import from_server
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -38,7 +38,7 @@ _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "ad
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class VendedConfig:
     """The answer of a load besides the metadata: ``config`` of the table, and credentials by their prefix."""
 
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -60,7 +60,7 @@ def _covers(prefix: str, location: str) -> bool:
 
 def expires_at_ms(properties: Mapping[str, str]) -> int | None:
     """When the first of the credentials among the properties expires; None: no property shows it."""
-    times = (count_of(value) for name, value in properties.items() if name.startswith(_EXPIRES))
+    times = (parse_count(value) for name, value in properties.items() if name.startswith(_EXPIRES))
     return min((at for at in times if at is not None), default=None)
 
 
@@ -77,13 +77,13 @@ class TableStorage:
         self._made: OrderedDict[frozenset[tuple[str, str]], FileIO] = OrderedDict()
 
     def of_table(self, lent: Mapping[str, str], again: Callable[[], Mapping[str, str]]) -> FileIO:
-        """``lent``: see ``Lent.for_location``; ``again`` asks the server for it. Raises OptionError, UnsupportedError."""
+        """``lent``: see ``VendedConfig.for_location``; ``again`` asks the server for it. Raises OptionError, UnsupportedError."""
         new = self._new(lent)
         if self._is_given or not new:
             return self.of_catalog
         first = self._with(new)
         if expires_at_ms(new) is not None:
-            return load_file_io(first, LentAgain(first, lambda: self._with(self._new(again())), self._clock))
+            return load_file_io(first, RenewedCredentials(first, lambda: self._with(self._new(again())), self._clock))
         key = frozenset(new.items())
         with self._lock:
             if key not in self._made:
@@ -109,7 +109,7 @@ class TableStorage:
         return {**catalog_properties, **new}
 
 
-class LentAgain:
+class RenewedCredentials:
     """Properties with credentials of a server, requested again before they expire; if that fails, the old ones are used until then.
     ``clock``: milliseconds since the epoch."""
 

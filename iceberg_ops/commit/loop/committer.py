@@ -31,7 +31,7 @@ from typing import Any
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.neighbours import is_under_another_name
 from iceberg_ops.catalog.outcomes import reason
-from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
+from iceberg_ops.commit.protocol.history import History, base_snapshot, naming_the_remover
 from iceberg_ops.commit.protocol.ledger import ledger_entry
 from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.protocol.retry import RetryPolicy
@@ -211,7 +211,7 @@ class _Loop:
         return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers)
 
     def _head_id(self, table: Table) -> int | None:
-        head = base_of(table.metadata, self.operation.branch)
+        head = base_snapshot(table.metadata, self.operation.branch)
         return None if head is None else head.snapshot_id
 
     def _swap(self, table: Table, staged: StagedCommit) -> Committed:
@@ -226,9 +226,9 @@ class _Loop:
             if _is_interrupt(e):
                 raise
             return self._resolve(staged, e)
-        return self._won(committed, staged)
+        return self._succeeded(committed, staged)
 
-    def _won(self, table: Table, staged: StagedCommit) -> Committed:
+    def _succeeded(self, table: Table, staged: StagedCommit) -> Committed:
         self.in_doubt = True  # An exception from here on must not be taken for a refusal.
         self.latest = table
         self._clean(keep=staged.referenced)
@@ -247,7 +247,7 @@ class _Loop:
         for staged in self.swapped:
             if self._is_in(table, staged):
                 # A swap of ours that was reported as refused did happen: its files are live.
-                return self._won(table, staged)
+                return self._succeeded(table, staged)
         run = find_run(table, self.operation.run)
         if run is None:
             return None
@@ -275,7 +275,7 @@ class _Loop:
             else:
                 seen = ""
             if is_in:
-                return self._won(table, staged)
+                return self._succeeded(table, staged)
             if is_out:
                 self.in_doubt = False
                 raise CommitFailedError(

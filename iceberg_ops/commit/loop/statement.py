@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.config.properties import COMMIT_TOTAL_RETRY_TIME_MS
 from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.table.same_table import same_table
@@ -68,7 +68,7 @@ def evaluate_until_committed(
 def _may_help(before: Table, now: Table, branch: str) -> bool:
     """Whether it is still the same table, and others committed to the branch or changed the columns. If not, the statement itself
     caused the conflict."""
-    was, is_ = base_of(before.metadata, branch), base_of(now.metadata, branch)
+    was, is_ = base_snapshot(before.metadata, branch), base_snapshot(now.metadata, branch)
     moved = (None if was is None else was.snapshot_id) != (None if is_ is None else is_.snapshot_id)
     changed = before.metadata.current_schema_id != now.metadata.current_schema_id
     return same_table(before, now) and (moved or changed)

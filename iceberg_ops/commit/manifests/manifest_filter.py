@@ -62,14 +62,14 @@ class _Encoded:
     removed: RemovedRows
 
 
-class Judge(Protocol):
+class RemovalRule(Protocol):
     """Decides which entries a commit removes."""
 
     def concerns(self, manifest: ManifestFile) -> bool:
         """Whether a manifest must be read."""
         ...
 
-    def goes(self, entry: ManifestEntry) -> bool:
+    def removes(self, entry: ManifestEntry) -> bool:
         """Whether a live entry is removed."""
         ...
 
@@ -96,7 +96,7 @@ class ManifestFilter:
         self,
         table: Table,
         manifests: Sequence[ManifestFile],
-        judge: Judge,
+        judge: RemovalRule,
         criteria: Hashable,
     ) -> list[Filtered]:
         """``criteria`` represents everything that ``judge`` depends on: if it changes, no result of earlier attempts is used. (A
@@ -114,7 +114,7 @@ class ManifestFilter:
         filtered = {manifest_key(m): self._known[manifest_key(m)] for m in concerned}
         return [filtered.get(manifest_key(m)) or Filtered(m) for m in manifests]
 
-    def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: Judge) -> None:
+    def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: RemovalRule) -> None:
         """If another engine has replaced the table, manifests of former columns keep these columns."""
         former = of_former_columns(table, (m for m in manifests if not self._folder.is_new(m)))
         for m in manifests if former else ():
@@ -141,7 +141,7 @@ class ManifestFilter:
             return partial(self._folder.entries, table, manifest)
         return opened(table.metadata, table.io, manifest)
 
-    def _encoded(self, table: Table, manifest: ManifestFile, opened: _Opened, judge: Judge) -> _Encoded | Filtered | None:
+    def _encoded(self, table: Table, manifest: ManifestFile, opened: _Opened, judge: RemovalRule) -> _Encoded | Filtered | None:
         """The manifest rewritten by columns; None if that is not possible. Storage is not touched."""
         columns = opened()
         removed = judge.gone(columns) if isinstance(columns, EntryColumns) else None
@@ -156,9 +156,9 @@ class ManifestFilter:
         encoder.flush()
         return _Encoded(encoder, rows, removed)
 
-    def _store(self, table: Table, manifest: ManifestFile, made: _Encoded | Filtered | None, judge: Judge) -> None:
+    def _store(self, table: Table, manifest: ManifestFile, made: _Encoded | Filtered | None, judge: RemovalRule) -> None:
         if made is None:
-            made = self._by_entries(table, manifest, judge.goes)
+            made = self._by_entries(table, manifest, judge.removes)
         elif isinstance(made, _Encoded):
             made = Filtered(self._folder.write_encoded(table, made.encoder, made.rows), RemovedFiles(rows=(made.removed,)))
         self._new[manifest_key(manifest)] = made
@@ -198,7 +198,7 @@ class DataRemoval:
             return False
         return bool(self._removals.paths) or self._filter.may_match_manifest(manifest) or self._pruning.may_hold(manifest)
 
-    def goes(self, entry: ManifestEntry) -> bool:
+    def removes(self, entry: ManifestEntry) -> bool:
         f = entry.data_file
         if file_key(f, self._identity) in self._named or partition_key(f.spec_id, f.partition) in self._removals.partitions:
             pass
@@ -264,7 +264,7 @@ class DeleteRemoval:
             return True
         return self._filter.may_match_manifest(manifest) or self._pruning.may_hold(manifest)
 
-    def goes(self, entry: ManifestEntry) -> bool:
+    def removes(self, entry: ManifestEntry) -> bool:
         f = entry.data_file
         if file_key(f, self._identity) in self._named or partition_key(f.spec_id, f.partition) in self._removals.partitions:
             return True
@@ -309,12 +309,12 @@ def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], removed: set
         )
 
 
-def rewrites_of(filtered: Sequence[Filtered]) -> int:
+def count_replaced(filtered: Sequence[Filtered]) -> int:
     """How many manifests were replaced."""
     return sum(1 for f in filtered if f.removed)
 
 
-def removed_of(filtered: Sequence[Filtered]) -> RemovedFiles:
+def collect_removed(filtered: Sequence[Filtered]) -> RemovedFiles:
     return RemovedFiles.together(f.removed for f in filtered)
 
 

@@ -17,7 +17,7 @@ from iceberg_ops.errors import FormerColumnsError
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import untyped_places
 from iceberg_ops.table.former_columns import of_former_columns
-from iceberg_ops.table.table import Table, spec_of
+from iceberg_ops.table.table import Table, require_spec
 
 _Bin = tuple[ManifestKey, ...]
 
@@ -64,7 +64,7 @@ class ManifestMerge:
         merged = self._known.get(key)
         if merged is None:
             first = members[0]
-            spec_of(table.metadata, first.partition_spec_id)
+            require_spec(table.metadata, first.partition_spec_id)
             try:
                 entries = list(self._entries(table, members))
             except FormerColumnsError:

@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from statistics import median
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.errors import RetryableError
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
@@ -59,7 +59,7 @@ def wait_for_a_quiet_moment(
 
 def _delete_times(table: Table, branch: str) -> list[int]:
     """When the latest row-level deletes were committed to the branch, the last one first."""
-    head = base_of(table.metadata, branch)
+    head = base_snapshot(table.metadata, branch)
     latest = islice(table.metadata.ancestors(None if head is None else head.snapshot_id), SNAPSHOTS_LOOKED_AT)
     return [s.timestamp_ms for s in latest if _deletes_rows(s)]
 

@@ -15,7 +15,7 @@ from typing import Any
 from iceberg_ops.errors import CorruptTableError, PartialMatchError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import metrics_all_match
-from iceberg_ops.expressions.ordering import key_of
+from iceberg_ops.expressions.ordering import order_key_function
 from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysFalse, Expression
 from iceberg_ops.io.locations import Identity
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
@@ -97,9 +97,9 @@ class RowFilter:
         return left == ALWAYS_TRUE or metrics_all_match(left, file)
 
     def _left(self, file: DataFile) -> Expression:
-        return self._of(file.spec_id).residual(file.partition)
+        return self._spec_filter(file.spec_id).residual(file.partition)
 
-    def _of(self, spec_id: int) -> SpecFilter:
+    def _spec_filter(self, spec_id: int) -> SpecFilter:
         return self._filters.of(spec_id)
 
     def forbid_partial(self, file: DataFile) -> None:
@@ -172,7 +172,7 @@ def _ranges(manifest: ManifestFile, partition_type: StructType) -> list[_Range |
             ranges.append(None)
             continue
         try:
-            key = key_of(f.type)
+            key = order_key_function(f.type)
             ranges.append(
                 (
                     key,

@@ -21,8 +21,8 @@ from iceberg_ops.commit.manifests.manifest_filter import (
     DeleteRemoval,
     Filtered,
     ManifestFilter,
-    removed_of,
-    rewrites_of,
+    collect_removed,
+    count_replaced,
     split_content,
 )
 from iceberg_ops.commit.manifests.manifest_merge import ManifestMerge
@@ -30,7 +30,7 @@ from iceberg_ops.commit.manifests.manifest_writing import ManifestFolder
 from iceberg_ops.commit.manifests.removals import PartitionPruning, Removals
 from iceberg_ops.commit.manifests.removed_files import NOTHING_REMOVED, RemovedFiles
 from iceberg_ops.commit.manifests.snapshot_summary import changes_summary, totals
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.commit.protocol.operation import StagedCommit, ref_as_seen
 from iceberg_ops.commit.protocol.run_keys import ACTION, RunIdentity, not_committed_yet
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
@@ -136,17 +136,17 @@ class SnapshotDraft:
         made = self._apply(table, current, changes)
         return self.finish(table, target, parent, made)
 
-    def _apply(self, table: Table, current: Sequence[ManifestFile], changes: Changes) -> Made:
+    def _apply(self, table: Table, current: Sequence[ManifestFile], changes: Changes) -> NewManifests:
         metadata, removals = table.metadata, changes.removals
         data, deletes = split_content(current)
-        added_data = [*self._added(table, ManifestContent.DATA, changes.data), *self._taken_over(table, changes.manifests)]
+        added_data = [*self._added(table, ManifestContent.DATA, changes.data), *self._adopted_manifests(table, changes.manifests)]
         added_deletes = self._added(table, ManifestContent.DELETES, changes.deletes)
         if not changes.merge and removals.is_empty:
-            return Made([*added_data, *data, *added_deletes, *deletes], changes)
+            return NewManifests([*added_data, *data, *added_deletes, *deletes], changes)
         basis = (metadata.format_version, metadata.schema, removals)
         removal = DataRemoval(table, removals)
         filtered = self._filters[ManifestContent.DATA].apply(table, data, removal, basis)
-        gone = removed_of(filtered)
+        gone = collect_removed(filtered)
         if removals.must_exist:
             removal.forbid_missing(gone)
         if removals.every_entry:
@@ -156,18 +156,18 @@ class SnapshotDraft:
         of_deletes = DeleteRemoval(table, removals, gone, oldest)
         criteria = (basis, oldest, gone.places if deletes else None)
         filtered_deletes = self._filters[ManifestContent.DELETES].apply(table, deletes, of_deletes, criteria)
-        gone_deletes = removed_of(filtered_deletes)
+        gone_deletes = collect_removed(filtered_deletes)
         if removals.must_exist:
             of_deletes.forbid_missing(gone_deletes)
         kept_deletes = self._kept(filtered_deletes)
         self._forbid_second_vectors(table, kept_deletes, changes.deletes)
-        replaced = rewrites_of(filtered) + rewrites_of(filtered_deletes)
+        replaced = count_replaced(filtered) + count_replaced(filtered_deletes)
         manifests = []
         for content, new, old in ((ManifestContent.DATA, added_data, kept), (ManifestContent.DELETES, added_deletes, kept_deletes)):
             merge = self._merges[content]
             manifests += merge.apply(table, [*new, *old]) if changes.merge else [*new, *old]
             replaced += merge.replaced
-        return Made(manifests, changes, RemovedFiles.together((gone, gone_deletes)), replaced)
+        return NewManifests(manifests, changes, RemovedFiles.together((gone, gone_deletes)), replaced)
 
     def _kept(self, filtered: Sequence[Filtered]) -> list[ManifestFile]:
         return [f.manifest for f in filtered if f.manifest.has_live_files or f.manifest.added_snapshot_id == self.snapshot_id]
@@ -205,7 +205,7 @@ class SnapshotDraft:
             known = self._new[content] = (key, made)
         return known[1]
 
-    def _taken_over(self, table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+    def _adopted_manifests(self, table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
         """Manifests that others wrote; processed once per format version."""
         specs = self._specs(table, (m.partition_spec_id for m in manifests))
         key = (table.metadata.format_version, tuple(m.manifest_path for m in manifests), specs)
@@ -213,11 +213,11 @@ class SnapshotDraft:
             self._taken = (key, *take_over(table, self.folder, manifests))
         return self._taken[1]
 
-    def finish(self, table: Table, target: Target, parent: Snapshot | None, made: Made) -> StagedCommit:
+    def finish(self, table: Table, target: Target, parent: Snapshot | None, made: NewManifests) -> StagedCommit:
         """The manifest list, the snapshot and the commit around it."""
         metadata = table.metadata
         self.forbid_removed_branch(table, target.branch)
-        specs = _specs_of(metadata, made.manifests)
+        specs = _known_specs(metadata, made.manifests)
         sequence_number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
         written = self.folder.write_list(table, made.manifests, parent, sequence_number)
         summary = self._summary(table, target, parent, made)
@@ -250,7 +250,7 @@ class SnapshotDraft:
             referenced=referenced,
         )
 
-    def _summary(self, table: Table, target: Target, parent: Snapshot | None, made: Made) -> dict[str, str]:
+    def _summary(self, table: Table, target: Target, parent: Snapshot | None, made: NewManifests) -> dict[str, str]:
         changes = made.changes
         counts = changes_summary(
             table.metadata,
@@ -258,7 +258,7 @@ class SnapshotDraft:
             made.removed,
             partition_limit=SUMMARY_PARTITION_LIMIT.of(table.properties),
         )
-        operation = changes.operation or _operation_of(changes, made.removed)
+        operation = changes.operation or _infer_operation(changes, made.removed)
         if operation is SnapshotOperation.REPLACE:
             _forbid_new_rows(counts)
         created = sum(1 for m in made.manifests if m.added_snapshot_id == self.snapshot_id)
@@ -279,7 +279,7 @@ class SnapshotDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewManifests:
     """The manifests of one attempt, newest first, and the files it removed."""
 
     manifests: Sequence[ManifestFile]
@@ -299,7 +299,7 @@ def _parent(table: Table, target: Target) -> Snapshot | None:
     ref = table.metadata.ref(target.branch)
     if ref is not None and not ref.is_branch:
         raise BadInputError(f"{target.branch} is a tag, not a branch: a snapshot cannot be committed to it")
-    return base_of(table.metadata, target.branch)
+    return base_snapshot(table.metadata, target.branch)
 
 
 def _parent_stays(metadata: TableMetadata, target: Target, parent: Snapshot | None) -> list[TableRequirement]:
@@ -312,7 +312,7 @@ def _parent_stays(metadata: TableMetadata, target: Target, parent: Snapshot | No
     return [] if is_own else [AssertRefSnapshotId(branch, parent.snapshot_id)]
 
 
-def _specs_of(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> tuple[PartitionSpec, ...]:
+def _known_specs(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> tuple[PartitionSpec, ...]:
     """The manifests' partition specs, if the table has them."""
     return tuple(metadata.specs_by_id[i] for i in sorted({m.partition_spec_id for m in manifests} & metadata.specs_by_id.keys()))
 
@@ -333,7 +333,7 @@ def _lowest_number(manifest: ManifestFile) -> int:
     return 0 if is_own_number and manifest.existing_files_count != 0 else manifest.min_sequence_number
 
 
-def _operation_of(changes: Changes, removed: RemovedFiles) -> SnapshotOperation:
+def _infer_operation(changes: Changes, removed: RemovedFiles) -> SnapshotOperation:
     removals = changes.removals
     if changes.deletes or removals.deletes or removals.concerns_data:
         return SnapshotOperation.OVERWRITE if changes.data else SnapshotOperation.DELETE

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.manifests.removed_files import RemovedFiles, RemovedRows
-from iceberg_ops.config.whole_numbers import LONG_MAX, count_of
+from iceberg_ops.config.whole_numbers import LONG_MAX, parse_count
 from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.partition_keys import PartitionKey, partition_key
@@ -32,7 +32,7 @@ _TOTALS = (
 class _Counts:
     """Added and removed counts, under the summary's own keys."""
 
-    found: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
 
     def count(self, f: DataFile, *, added: bool) -> None:
         verb, other = ("added", "added") if added else ("removed", "deleted")
@@ -55,14 +55,14 @@ class _Counts:
         self._bump(summary_keys.DELETED_RECORDS, removed.records)
 
     def add(self, other: _Counts) -> None:
-        for key, value in other.found.items():
+        for key, value in other.counts.items():
             self._bump(key, value)
 
     def _bump(self, key: str, by: int) -> None:
-        self.found[key] = self.found.get(key, 0) + by
+        self.counts[key] = self.counts.get(key, 0) + by
 
     def as_text(self) -> dict[str, str]:
-        return {key: str(value) for key, value in self.found.items() if value > 0}
+        return {key: str(value) for key, value in self.counts.items() if value > 0}
 
 
 def changes_summary(
@@ -121,8 +121,8 @@ def totals(parent: Snapshot | None, changes: Mapping[str, str]) -> dict[str, str
     """The total- keys after ``changes`` on top of ``parent``."""
     summary: dict[str, str] = {}
     for total, added, removed in _TOTALS:
-        before = 0 if parent is None else count_of(parent.summary.get(total))
-        more, less = count_of(changes.get(added, "0")), count_of(changes.get(removed, "0"))
+        before = 0 if parent is None else parse_count(parent.summary.get(total))
+        more, less = parse_count(changes.get(added, "0")), parse_count(changes.get(removed, "0"))
         if before is not None and more is not None and less is not None and 0 <= before + more - less <= LONG_MAX:
             summary[total] = str(before + more - less)
     return summary

@@ -25,7 +25,7 @@ from iceberg_ops.commit.manifests.removals import PartitionPruning
 from iceberg_ops.commit.manifests.staged_files import discard
 from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
-from iceberg_ops.commit.protocol.history import History, base_of
+from iceberg_ops.commit.protocol.history import History, base_snapshot
 from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.data.deletes.position_deletes import EMPTY, deleted_positions, read_positions
 from iceberg_ops.data.writing.row_deletes import write_row_deletes
@@ -152,10 +152,10 @@ class _Deletes:
         if len(vectors) > 1:
             return deleted_positions(self._io, vectors, file_path)
         name = self._identity(file_path)
-        parts = [self._of(d, name).get(name, EMPTY) for d in (vectors or deletes)]
+        parts = [self._read_positions(d, name).get(name, EMPTY) for d in (vectors or deletes)]
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate([EMPTY, *parts]))
 
-    def _of(self, delete: DeleteFile, name: str) -> dict[str, Positions]:
+    def _read_positions(self, delete: DeleteFile, name: str) -> dict[str, Positions]:
         f = delete.data_file
         key = (f.file_path, f.content_offset)
         if key not in self._read:
@@ -171,7 +171,7 @@ def _carried(
     now: Table, operation: RewriteFiles, maps: Sequence[RowMap], deletes: _Deletes, operation_id: str
 ) -> tuple[RewriteFiles, dict[str, int]]:
     """The operation on the current table: with deletes for everything that is deleted now, and with now as its starting point."""
-    head = base_of(now.metadata, operation.branch)
+    head = base_snapshot(now.metadata, operation.branch)
     deleted = dict(_deleted_now(now, operation.branch, [file for m in maps for file, _ in m.inputs], deletes))
     outputs = {f.file_path: f for m in maps for f in m.outputs}
     moved = {path: positions for m in maps for path, positions in m.moved(deleted).items()}
@@ -194,7 +194,7 @@ def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Del
     identities = {identity(f.file_path) for f in files}
     data: dict[str, int] = {}
     deletes: list[DeleteFile] = []
-    for manifest in manifests_of(now, base_of(now.metadata, branch)):
+    for manifest in manifests_of(now, base_snapshot(now.metadata, branch)):
         if not pruning.may_hold(manifest):
             continue
         for entry in entries_of(now, manifest, live_only=True):

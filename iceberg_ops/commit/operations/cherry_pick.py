@@ -19,8 +19,8 @@ from iceberg_ops.commit.manifests.removals import PartitionPruning, Removals
 from iceberg_ops.commit.manifests.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.manifests.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.commit.operations.replace_partitions import REPLACE_PARTITIONS
-from iceberg_ops.commit.protocol.changed_entries import changes_of
-from iceberg_ops.commit.protocol.history import ADDS_DATA, History, base_of
+from iceberg_ops.commit.protocol.changed_entries import snapshot_changes
+from iceberg_ops.commit.protocol.history import ADDS_DATA, History, base_snapshot
 from iceberg_ops.commit.protocol.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.protocol.operation import StagedCommit, ref_as_seen, staged_updates, still_there
 from iceberg_ops.commit.protocol.run_keys import (
@@ -33,7 +33,7 @@ from iceberg_ops.commit.protocol.run_keys import (
     first_source,
     oldest_origin,
     publisher,
-    wap_ids_of,
+    snapshot_wap_ids,
 )
 from iceberg_ops.commit.validation.promoted_dates import date_beyond_nanoseconds
 from iceberg_ops.commit.validation.remembered_copies import Origins
@@ -73,7 +73,7 @@ class CherryPick(SnapshotOperationFields):
             return StagedCommit()
         if self._is_fast_forward(table, picked):
             return self._fast_forward(table, picked)
-        gone = tuple(e.data_file for e in changes_of(table, picked, ManifestContent.DATA, EntryStatus.DELETED))
+        gone = tuple(e.data_file for e in snapshot_changes(table, picked, ManifestContent.DATA, EntryStatus.DELETED))
         if (why := _not_applied_again(table, picked, gone)) is not None:
             raise NotPublishableError(
                 f"Cannot cherry-pick snapshot {picked.snapshot_id}: not append, dynamic overwrite, or fast-forward{why}",
@@ -134,8 +134,8 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_t
     """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException). A copy that was picked to
     another branch counts as its original (Java treats it as a separate change), and so does a file that was imported into both
     branches. ``is_moved_to``: the branch is fast-forwarded to the snapshot itself, and no file is added again."""
-    metadata, head, origins = table.metadata, base_of(table.metadata, branch), Origins(table)
-    published = Publication(origins.of(picked), wap_ids_of(picked))
+    metadata, head, origins = table.metadata, base_snapshot(table.metadata, branch), Origins(table)
+    published = Publication(origins.of(picked), snapshot_wap_ids(picked))
     name, first, oldest = str(picked.snapshot_id), head, oldest_origin(metadata, picked)
     is_sure = oldest is not None
     for snapshot in metadata.ancestors(None if head is None else head.snapshot_id):
@@ -148,7 +148,7 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot, *, is_moved_t
             else:
                 why = f"it is a copy of {min(same)}, which is an ancestor or was picked to create one: {snapshot.snapshot_id}"
             raise NotPublishableError(f"Cannot cherrypick snapshot {name}: {why}", snapshot_id=snapshot.snapshot_id)
-        if twice := published.wap_ids & wap_ids_of(snapshot):
+        if twice := published.wap_ids & snapshot_wap_ids(snapshot):
             raise NotPublishableError(
                 f"Duplicate request to cherry pick wap id that was published already: {min(twice)}",
                 snapshot_id=snapshot.snapshot_id,
@@ -166,12 +166,12 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
     """The same if neither the history nor the ledger shows it: a folder was imported into both branches, or another engine expired
     a snapshot in the middle of the history, or made a copy of a copy that has expired. Files of other snapshots of the WAP id count
     as well. Manifests that these inherited are not read: a file in one of them is there twice already."""
-    same = [s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s)]
+    same = [s for s in table.metadata.snapshots if s is picked or published.wap_ids & snapshot_wap_ids(s)]
     known = set[str].intersection(*(_had_before(table, s) for s in same))
     added = {f: s.snapshot_id for s in same for f in _added_by(table, s)}
     pruning, identity, specs = PartitionPruning(table.metadata, added), identity_under(table.io), {f.spec_id for f in added}
     snapshot_ids = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
-    for manifest in manifests_of(table, base_of(table.metadata, branch)) if snapshot_ids else ():
+    for manifest in manifests_of(table, base_snapshot(table.metadata, branch)) if snapshot_ids else ():
         if manifest.content is not ManifestContent.DATA or manifest.manifest_path in known:
             continue
         if manifest.partition_spec_id in specs and not pruning.may_hold(manifest):  # another spec gives a file another partition
@@ -262,7 +262,7 @@ def _not_applied_again(table: Table, picked: Snapshot, gone: Sequence[DataFile])
         return ""
     if gone and not replaces:
         return f": it is called an append, and removed {gone[0].file_path}"
-    deletes = changes_of(table, picked, ManifestContent.DELETES, EntryStatus.ADDED)
+    deletes = snapshot_changes(table, picked, ManifestContent.DELETES, EntryStatus.ADDED)
     return f": it also added deletes, {deletes[0].data_file.file_path}" if deletes else None
 
 
@@ -274,4 +274,4 @@ def _had_before(table: Table, snapshot: Snapshot) -> set[str]:
 
 def _added_by(table: Table, snapshot: Snapshot) -> list[DataFile]:
     """Data files that the snapshot added."""
-    return [e.data_file for e in changes_of(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED)]
+    return [e.data_file for e in snapshot_changes(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from iceberg_ops.commit.protocol.ledger import Ledger
 from iceberg_ops.commit.protocol.operation import MetadataOperation, StagedCommit, staged_updates
-from iceberg_ops.commit.protocol.retention import Expired, expired
+from iceberg_ops.commit.protocol.retention import ExpiryDecision, expired
 from iceberg_ops.commit.protocol.run_keys import entries_of_expiring, ledger_entries, not_committed_yet, with_first_publishers
 from iceberg_ops.commit.validation.remembered_copies import entries_of_copies
 from iceberg_ops.config.properties import GC_ENABLED
@@ -65,7 +65,7 @@ class ExpireSnapshots(MetadataOperation):
     def prepare(self, table: Table) -> ExpiryDraft:  # type: ignore[override]
         return ExpiryDraft()
 
-    def decided(self, table: Table) -> Expired:
+    def decided(self, table: Table) -> ExpiryDecision:
         """Which snapshots and refs of the current table are removed, and why the others stay. Raises ValidationError if gc.enabled
         is false."""
         if not GC_ENABLED.of(table.properties):
@@ -83,7 +83,7 @@ class ExpireSnapshots(MetadataOperation):
             leased=[lease.snapshot_id for lease in active_leases(table, now) if lease.snapshot_id is not None],
         )
 
-    def removals(self, table: Table, decided: Expired | None = None) -> tuple[TableUpdate, ...]:
+    def removals(self, table: Table, decided: ExpiryDecision | None = None) -> tuple[TableUpdate, ...]:
         """The removals from the metadata; nothing is written. ``decided`` None: the result of ``decided``, with the same errors."""
         gone = self.decided(table) if decided is None else decided
         updates: list[TableUpdate] = [RemoveSnapshotRef(name) for name in gone.refs]

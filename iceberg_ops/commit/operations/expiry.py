@@ -64,7 +64,7 @@ OnClean = Callable[[UnreachedFiles, Deletion], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class ResumedExpiries:
     """The number of earlier runs that were finished, and the notes of those that cannot be."""
 
     finished: int = 0
@@ -79,7 +79,7 @@ class ExpiryResult:
     committed: Committed
     files: UnreachedFiles
     deletion: Deletion = field(default_factory=Deletion)
-    resumed: Resumed = Resumed()
+    resumed: ResumedExpiries = ResumedExpiries()
 
 
 def expire(
@@ -98,7 +98,7 @@ def expire(
     Raises the errors of ``commit``, and CorruptTableError if a damaged retained snapshot hides which files may be deleted (then
     none is deleted). Damaged files of expired snapshots are kept and reported. After the commit, an interrupt, a store that does
     not answer and a table that was renamed, dropped or swapped become an IncompleteError: the next expiry deletes the files."""
-    resumed = resume_expiry(catalog, table, delete=delete, on_clean=on_resumed) if clean == "all" else Resumed()
+    resumed = resume_expiry(catalog, table, delete=delete, on_clean=on_resumed) if clean == "all" else ResumedExpiries()
     before = _reloaded(catalog, table)
     note = write_intent(before, operation)
     try:
@@ -129,12 +129,18 @@ def _incomplete_once_expired(before: Table, committed: Committed) -> Iterator[No
 
 
 def _cleaned(
-    catalog: Catalog, before: Table, committed: Committed, clean: Cleanup, delete: Delete, note: str | None, resumed: Resumed
+    catalog: Catalog,
+    before: Table,
+    committed: Committed,
+    clean: Cleanup,
+    delete: Delete,
+    note: str | None,
+    resumed: ResumedExpiries,
 ) -> ExpiryResult:
     """Delete the files that only the expired snapshots reached, and the ``note`` after all of them are deleted."""
     after = _reloaded(catalog, committed.table)
     gone = [s for s in before.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
-    statistics = [path for _, path in _statistics_of(before, {s.snapshot_id for s in gone})]
+    statistics = [path for _, path in _statistics_files(before, {s.snapshot_id for s in gone})]
     files = unreached_files(after, gone, statistics)
     reload = partial(catalog.load_table, before.identifier[1:])
     deletion = _delete(after, reload, files, clean, delete)
@@ -175,7 +181,7 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
         last_updated_ms=metadata.last_updated_ms,
         last_sequence_number=metadata.last_sequence_number,
         snapshots=tuple(s for s in metadata.snapshots if s.snapshot_id in ids),
-        statistics=tuple(_statistics_of(table, ids)),
+        statistics=tuple(_statistics_files(table, ids)),
         table_location=table.location,
         metadata_log=tuple((entry.metadata_file, entry.timestamp_ms) for entry in metadata.metadata_log),
     )
@@ -186,7 +192,7 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
 
 def resume_expiry(
     catalog: Catalog, table: Table, *, now_ms: int | None = None, delete: Delete = in_bulk, on_clean: OnClean = lambda *_: None
-) -> Resumed:
+) -> ResumedExpiries:
     """Delete the files that expired snapshots of earlier runs left behind; ``on_clean`` receives the result for each run. A note
     stays while a damaged retained snapshot hides which files may be deleted: that snapshot may be about to expire. A damaged note
     causes no deletion, and stays as well.
@@ -200,7 +206,7 @@ def resume_expiry(
         after = _reloaded(catalog, after)
         try:
             note = read_expiry_note(table.io, location)
-            if note is None or not note.is_of(after) or _is_later(note, after):
+            if note is None or not note.belongs_to(after) or _is_later(note, after):
                 continue
             gone, statistics = _gone(after, note)
             files = unreached_files(after, gone, statistics) if gone else None
@@ -216,7 +222,7 @@ def resume_expiry(
                 finished += 1
         elif now - note.created_at_ms > ABANDONED_AFTER_MS:
             delete_note(table.io, location)
-    return Resumed(finished=finished, kept=tuple(kept))
+    return ResumedExpiries(finished=finished, kept=tuple(kept))
 
 
 def _delete(after: Table, reload: Reload, files: UnreachedFiles, clean: Cleanup, delete: Delete) -> Deletion:
@@ -244,7 +250,7 @@ def _gone(after: Table, note: ExpiryNote) -> tuple[list[Snapshot], list[str]]:
     return gone, [path for snapshot_id, path in note.statistics if snapshot_id not in known]
 
 
-def _statistics_of(table: Table, snapshot_ids: set[int]) -> list[tuple[int, str]]:
+def _statistics_files(table: Table, snapshot_ids: set[int]) -> list[tuple[int, str]]:
     """(snapshot id, location) of the statistics files of those snapshots."""
     files = [(s.snapshot_id, s.statistics_path) for s in table.metadata.statistics if s.snapshot_id in snapshot_ids]
     return files + [

@@ -17,7 +17,7 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.json.json_objects import JsonObject, as_list, as_long, as_text, parse_json
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.table.same_table import TableTrace, difference_of_traces, ids_by_sequence_number, logged, trace_of
+from iceberg_ops.table.same_table import TableTrace, difference_of_traces, ids_by_sequence_number, logged, table_trace
 from iceberg_ops.table.stored_files import named_failures
 from iceberg_ops.table.table import Table
 
@@ -40,12 +40,12 @@ class ExpiryNote:
     table_location: str | None = None
     metadata_log: tuple[tuple[str, int], ...] = ()
 
-    def is_of(self, table: Table) -> bool:
+    def belongs_to(self, table: Table) -> bool:
         """Whether the note belongs to the table. Another table may share the location: a rename keeps it. A note without a table
         location is accepted if the metadata log contains the file that its writer saw."""
         if not (self.table_uuid and table.metadata.table_uuid):
             return logged(table, self.metadata_location, self.last_updated_ms)
-        return difference_of_traces(self._trace, trace_of(table), table.io) is None
+        return difference_of_traces(self._trace, table_trace(table), table.io) is None
 
     @property
     def _trace(self) -> TableTrace:

@@ -17,7 +17,7 @@ from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation
 from iceberg_ops.commit.validation.dropped_keys import no_dropped_delete_keys
 from iceberg_ops.commit.validation.promoted_dates import no_dates_beyond_nanoseconds
 from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.nesting import check_nesting
 from iceberg_ops.spec.partition_names import name_clashes, new_clashes
@@ -109,7 +109,7 @@ class UpgradeFormatVersion(MetadataOperation):
 def _has_format(version: str, callers: CallersView, table: Table) -> bool:
     """Whether the table has the format version, or a later one from a concurrent upgrade. A version below the one that the caller
     saw is an error, which the catalog raises; so is a text that is not a version."""
-    number = count_of(version)
+    number = parse_count(version)
     return number is not None and callers.metadata.format_version <= number <= table.metadata.format_version
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.manifests.manifest_writing import ManifestFolder, existing, manifest_key
-from iceberg_ops.commit.manifests.snapshot_draft import Changes, Made, SnapshotDraft
+from iceberg_ops.commit.manifests.snapshot_draft import Changes, NewManifests, SnapshotDraft
 from iceberg_ops.commit.manifests.snapshot_operation import SnapshotOperationFields
-from iceberg_ops.commit.protocol.history import History, base_of
+from iceberg_ops.commit.protocol.history import History, base_snapshot
 from iceberg_ops.commit.protocol.operation import StagedCommit
 from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.expressions.ordering import order_key
@@ -65,7 +65,7 @@ class RewriteManifests(SnapshotOperationFields):
         spec_id = metadata.default_spec_id if self.spec_id is None else self.spec_id
         if spec_id not in metadata.specs_by_id:
             raise BadInputError(f"table {table.name} has no partition spec {spec_id}")
-        parent = base_of(metadata, self.branch)
+        parent = base_snapshot(metadata, self.branch)
         if parent is None:
             return StagedCommit()
         current = manifests_of(table, parent)
@@ -84,7 +84,7 @@ class RewriteManifests(SnapshotOperationFields):
         if not replaced:
             return StagedCommit()
         counters = {"entries-processed": str(processed)}
-        made = Made(manifests, Changes(operation=SnapshotOperation.REPLACE), replaced=replaced, counters=counters)
+        made = NewManifests(manifests, Changes(operation=SnapshotOperation.REPLACE), replaced=replaced, counters=counters)
         return prepared.draft.finish(table, self.target, parent, made)
 
     def _is_chosen(self, manifest: ManifestFile, spec_id: int) -> bool:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from iceberg_ops.commit.manifests.removals import FileKey, PartitionPruning, file_key
 from iceberg_ops.commit.manifests.snapshot_draft import SnapshotDraft
-from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.history import base_snapshot
 from iceberg_ops.commit.validation import checks as validation
 from iceberg_ops.data.deletes.deletion_vectors import read_deletion_vector
 from iceberg_ops.data.writing.delete_files import write_deletion_vectors
@@ -68,7 +68,7 @@ def unite(
             ours.setdefault(_name(f, identity), []).append(f)
     if not ours:
         return UnitedDeletes(tuple(added), tuple(removed))
-    live = _live_deletes_of(table, branch, ours)
+    live = _live_single_file_deletes(table, branch, ours)
     replaced = {file_key(f, identity) for f in removed}
     vectors = {_name(e.data_file, identity): e for e in live.values() if e.data_file.is_deletion_vector}
     met = {name: e for name, e in vectors.items() if file_key(e.data_file, identity) not in replaced}
@@ -85,7 +85,7 @@ def unite(
                 known = read_deletion_vector(table.io, before[name]) if name in before else np.empty(0, np.int64)
                 validation.no_row_changed_twice(table, entry, np.setdiff1d(np.concatenate(parts), known), theirs)
             parts.append(theirs)
-        positions[_data_file_of(files[0])] = np.unique(np.concatenate(parts))
+        positions[_referenced_data_file(files[0])] = np.unique(np.concatenate(parts))
     written = _write(table, draft, positions)
     rest = [f for f in added if not (f.is_deletion_vector and _name(f, identity) in united)]
     gone = [e.data_file for name, e in met.items() if name in united]
@@ -94,11 +94,11 @@ def unite(
     return UnitedDeletes((*rest, *written), (*kept, *gone), frozenset(unused))
 
 
-def _live_deletes_of(table: Table, branch: str, ours: Mapping[str, Sequence[DataFile]]) -> dict[FileKey, ManifestEntry]:
+def _live_single_file_deletes(table: Table, branch: str, ours: Mapping[str, Sequence[DataFile]]) -> dict[FileKey, ManifestEntry]:
     """Live deletes of the branch that each apply to only one of the data files."""
     pruning, identity = PartitionPruning(table.metadata, [f for files in ours.values() for f in files]), identity_under(table.io)
     entries: dict[FileKey, ManifestEntry] = {}
-    for manifest in manifests_of(table, base_of(table.metadata, branch)):
+    for manifest in manifests_of(table, base_snapshot(table.metadata, branch)):
         if manifest.content is ManifestContent.DELETES and pruning.may_hold(manifest):
             for entry in entries_of(table, manifest, live_only=True):
                 path = scoped_path(entry.data_file)
@@ -117,7 +117,7 @@ def _write(table: Table, draft: SnapshotDraft, positions: Mapping[DataFile, Posi
     return written
 
 
-def _data_file_of(vector: DataFile) -> DataFile:
+def _referenced_data_file(vector: DataFile) -> DataFile:
     """The fields of the data file that are needed to write a vector for it: path, spec and partition."""
     return replace(vector, file_path=vector.referenced_data_file or "")
 

@@ -48,7 +48,11 @@ def listed(snapshot: Snapshot, old: Sequence[ManifestFile] | None, new: Sequence
     """``old`` and ``new`` are the manifests of the snapshot's parent (None: it has expired) and its own."""
     mine, known = snapshot.snapshot_id, {m.manifest_path for m in old or ()}
     wrote = tuple(m for m in new if m.added_snapshot_id == mine or (old is not None and m.manifest_path not in known))
-    agrees = (c for c in ManifestContent if old is None or _agree(mine, _of(c, old), _of(c, wrote), _of(c, new)))
+    agrees = (
+        c
+        for c in ManifestContent
+        if old is None or _agree(mine, _with_content(c, old), _with_content(c, wrote), _with_content(c, new))
+    )
     return Listed(wrote, frozenset(agrees))
 
 
@@ -79,7 +83,7 @@ def changed_entries(
         yield from entered
         return
     new = manifests_of(table, snapshot)
-    gone, came = _without(_of(content, old), new), _without(_of(content, new), old)
+    gone, came = _without(_with_content(content, old), new), _without(_with_content(content, new), old)
     these, others = (came, gone) if status is EntryStatus.ADDED else (gone, came)
     identity = identity_under(table.io)
 
@@ -96,7 +100,7 @@ def changed_entries(
             yield entry
 
 
-def changes_of(table: Table, snapshot: Snapshot, content: ManifestContent, status: EntryStatus) -> list[ManifestEntry]:
+def snapshot_changes(table: Table, snapshot: Snapshot, content: ManifestContent, status: EntryStatus) -> list[ManifestEntry]:
     """Entries of the files that ``snapshot`` added or removed; if its parent has expired, of those that it entered."""
     listing = listed(snapshot, before(table, snapshot), manifests_of(table, snapshot))
     return list(changed_entries(table, snapshot, listing, content, status))
@@ -110,7 +114,7 @@ def _count(manifest: ManifestFile, status: EntryStatus) -> int | None:
     return manifest.added_files_count if status is EntryStatus.ADDED else manifest.deleted_files_count
 
 
-def _of(content: ManifestContent, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+def _with_content(content: ManifestContent, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
     return [m for m in manifests if m.content is content]
 
 

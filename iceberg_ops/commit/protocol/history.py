@@ -39,7 +39,7 @@ MOST_SEARCHED = 1000
 Change = tuple[Snapshot, ManifestEntry]
 
 
-def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
+def base_snapshot(metadata: TableMetadata, branch: str) -> Snapshot | None:
     """The snapshot that a commit to ``branch`` builds on: its head, or main's head for a new branch (like Java)."""
     return metadata.current_snapshot if metadata.ref(branch) is None else metadata.branch_head(branch)
 
@@ -74,7 +74,7 @@ class History:
     @cached_property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """Oldest first. Raises ValidationError if the history is not known."""
-        head = base_of(self._table.metadata, self._branch)
+        head = base_snapshot(self._table.metadata, self._branch)
         newest_first: list[Snapshot] = []
         last: Snapshot | None = None
         for snapshot in self._table.metadata.ancestors(None if head is None else head.snapshot_id):
@@ -115,7 +115,7 @@ class History:
         """One of these snapshots that is no longer in the branch's history; None: all of them are in it."""
         if not snapshot_ids:
             return None
-        head = base_of(self._table.metadata, self._branch)
+        head = base_snapshot(self._table.metadata, self._branch)
         line = {s.snapshot_id for s in self._table.metadata.ancestors(None if head is None else head.snapshot_id)}
         return next((i for i in snapshot_ids if i not in line), None)
 
@@ -136,7 +136,7 @@ class History:
         """Delete files and deletion vectors added by the window's snapshots of these operations."""
         return self._changes(operations, ManifestContent.DELETES, EntryStatus.ADDED, may_match)
 
-    def operation_of(self, snapshot: Snapshot) -> str:
+    def effective_operation(self, snapshot: Snapshot) -> str:
         """The operation that a snapshot of the window counts as: an overwrite if it has no operation or one that the spec does not
         know, if it is an append that may remove data files or add deletes, or if it is a delete that may add data files."""
         operation, overwrite = snapshot.operation, SnapshotOperation.OVERWRITE.value
@@ -154,7 +154,7 @@ class History:
     def _adds_data(self, snapshot: Snapshot) -> bool:
         return any(m.content is ManifestContent.DATA and has(m, EntryStatus.ADDED) for m in self._listed(snapshot).wrote)
 
-    def removal_of(self, location: str) -> Change | None:
+    def find_removal(self, location: str) -> Change | None:
         """The last removal of a data or delete file in the window; in a long window only the newest snapshots are searched. Raises
         ValidationError if the history is not known."""
         file_identity = self._identity(location)
@@ -167,8 +167,8 @@ class History:
                         return snapshot, entry
         return None
 
-    def _of(self, operations: frozenset[str]) -> Iterator[Snapshot]:
-        return (s for s in self._readable_snapshots if operations == ANY_OPERATION or self.operation_of(s) in operations)
+    def _snapshots_with(self, operations: frozenset[str]) -> Iterator[Snapshot]:
+        return (s for s in self._readable_snapshots if operations == ANY_OPERATION or self.effective_operation(s) in operations)
 
     def _listed(self, snapshot: Snapshot) -> Listed:
         """What the snapshot's manifest list shows, compared with its parent's."""
@@ -180,7 +180,7 @@ class History:
     def _changes(
         self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
     ) -> Iterator[Change]:
-        for snapshot in self._of(operations):
+        for snapshot in self._snapshots_with(operations):
             for entry in changed_entries(self._table, snapshot, self._listed(snapshot), content, status, may_match):
                 yield snapshot, entry
 
@@ -191,7 +191,7 @@ def naming_the_remover(error: ValidationError, history: History) -> ValidationEr
     if error.snapshot_id is not None or not error.file_paths:
         return error
     try:
-        removal = history.removal_of(error.file_paths[0])
+        removal = history.find_removal(error.file_paths[0])
     except IcebergOpsError:
         return error
     if removal is None:

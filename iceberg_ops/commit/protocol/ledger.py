@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.machine_limits import limit_error
@@ -127,12 +127,12 @@ def _kind(name: str, text: str) -> str:
     """The kind of the entry; each kind has its own limit."""
     if names_publication(name):
         return "publication"
-    return "made up" if _time_of(text).endswith(MADE_UP_MARK) else "given"
+    return "made up" if _entry_time(text).endswith(MADE_UP_MARK) else "given"
 
 
 def _at(text: str) -> int:
-    return count_of(_time_of(text).removesuffix(MADE_UP_MARK)) or 0
+    return parse_count(_entry_time(text).removesuffix(MADE_UP_MARK)) or 0
 
 
-def _time_of(text: str) -> str:
+def _entry_time(text: str) -> str:
     return text.partition("@")[2].partition("@")[0]

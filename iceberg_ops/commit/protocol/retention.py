@@ -22,7 +22,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiryDecision:
     """Ids of the snapshots to remove, in the metadata's order, and names of the refs to remove. ``kept``: why each other snapshot
     stays, in the metadata's order; of several reasons the first in the order of the rules."""
 
@@ -39,7 +39,7 @@ def expired(
     retain_last: int | None = None,
     snapshot_ids: Collection[int] = (),
     leased: Collection[int] = (),
-) -> Expired:
+) -> ExpiryDecision:
     """What expires. Raises BadInputError for ``retain_last`` below 1 and for a named snapshot that a remaining ref points to."""
     if retain_last is not None and retain_last < 1:
         raise BadInputError(f"retain_last {retain_last} must be at least 1")
@@ -69,7 +69,7 @@ def expired(
         why.setdefault(snapshot_id, reason)
     gone = tuple(s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in why)
     kept = {s.snapshot_id: why[s.snapshot_id] for s in metadata.snapshots if s.snapshot_id in why}
-    return Expired(gone, tuple(name for name in metadata.refs if name not in kept_refs), kept)
+    return ExpiryDecision(gone, tuple(name for name in metadata.refs if name not in kept_refs), kept)
 
 
 def _refs(metadata: TableMetadata) -> dict[str, SnapshotRef]:

@@ -27,7 +27,7 @@ from urllib.parse import unquote
 
 from iceberg_ops.commit.protocol.ledger import MADE_UP_MARK, PUBLICATION, entries_whose_name, ledger_entry, names_publication
 from iceberg_ops.config.properties import LEDGER_PREFIX
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
 from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
@@ -130,7 +130,7 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
         return None
     known, _, rest = text.partition("@")
     _forbid_other_work(table, run, rest.partition("@")[2] or None, "an expired snapshot" if known else "a change of metadata")
-    snapshot_id = count_of(known)
+    snapshot_id = parse_count(known)
     if snapshot_id is None:
         return EarlierRun(None, None)
     return EarlierRun(snapshot_id, table.metadata.snapshots_by_id.get(snapshot_id))
@@ -155,7 +155,7 @@ def not_committed_yet(run: RunIdentity | None, metadata: TableMetadata) -> tuple
     return () if run is None else (AssertNoRun(run, frozenset(ledger_files(metadata))),)
 
 
-def identity_of(snapshot: Snapshot) -> RunIdentity | None:
+def snapshot_run_identity(snapshot: Snapshot) -> RunIdentity | None:
     """The run that made a snapshot; None if the snapshot carries no key."""
     summary = snapshot.summary
     if RUN_KEY not in summary:
@@ -211,7 +211,7 @@ def with_first_publishers(table: Table, entries: Mapping[str, str]) -> dict[str,
 
 def publisher(metadata: TableMetadata, entry: str) -> Snapshot | None:
     """The snapshot that published, by a publication's entry; None if it has expired."""
-    return metadata.snapshots_by_id.get(count_of(entry.partition("@")[0]) or -1)
+    return metadata.snapshots_by_id.get(parse_count(entry.partition("@")[0]) or -1)
 
 
 def _published_before(metadata: TableMetadata, entry: str, other: str) -> bool:
@@ -270,7 +270,7 @@ def _enter_cut_history(
         cut.add(snapshot.snapshot_id)
         own_id = str(snapshot.snapshot_id)
         sources = copied_by(metadata, snapshot).sources | ({own_id} if own_id in own_ids else set())
-        _enter_publication(entries, metadata, snapshot, Publication(sources, wap_ids_of(snapshot)), branch)
+        _enter_publication(entries, metadata, snapshot, Publication(sources, snapshot_wap_ids(snapshot)), branch)
     return cut
 
 
@@ -298,13 +298,13 @@ def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, 
 
 def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
     """The entries for the run that made the snapshot; empty if it has no key, or made one up and changed no row."""
-    run = identity_of(snapshot)
+    run = snapshot_run_identity(snapshot)
     if run is None or (run.made_up and snapshot.operation == "replace"):
         return {}
     return ledger_entries({run: snapshot.snapshot_id}, snapshot.timestamp_ms)
 
 
-def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
+def snapshot_origins(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
     """Ids of the snapshots that have the same change: its own, and those of which it is a copy, directly or through other
     copies."""
     origins: set[str] = set()
@@ -313,7 +313,7 @@ def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
         if (name := waiting.pop()) is None or name in origins:
             continue
         origins.add(name)
-        if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is not None:
+        if (known := metadata.snapshots_by_id.get(parse_count(name) or -1)) is not None:
             waiting += [known.summary.get(SOURCE), known.summary.get(FIRST_SOURCE)]
     return frozenset(origins)
 
@@ -324,16 +324,16 @@ def first_source(metadata: TableMetadata, picked: Snapshot) -> str | None:
     while (name := snapshot.summary.get(FIRST_SOURCE, snapshot.summary.get(SOURCE))) is not None and name not in passed:
         source = name
         passed.add(name)
-        if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is None:
+        if (known := metadata.snapshots_by_id.get(parse_count(name) or -1)) is None:
             break
         snapshot = known
     return source
 
 
 def oldest_origin(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
-    """The lowest sequence number of ``origins_of``; None if one of them has expired: its own source is unknown if another engine
-    made the copy, because such engines record only the direct source."""
-    known = [metadata.snapshots_by_id.get(count_of(name) or -1) for name in origins_of(metadata, snapshot)]
+    """The lowest sequence number of ``snapshot_origins``; None if one of them has expired: its own source is unknown if another
+    engine made the copy, because such engines record only the direct source."""
+    known = [metadata.snapshots_by_id.get(parse_count(name) or -1) for name in snapshot_origins(metadata, snapshot)]
     sequence_numbers = [origin.sequence_number for origin in known if origin is not None]
     return min(sequence_numbers) if len(sequence_numbers) == len(known) else None
 
@@ -341,11 +341,11 @@ def oldest_origin(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
 def copied_by(metadata: TableMetadata, snapshot: Snapshot) -> Publication:
     """The publication of a picked copy; empty for any other snapshot."""
     wap_id = snapshot.summary.get(PUBLISHED_WAP_ID)
-    sources = origins_of(metadata, snapshot) - {str(snapshot.snapshot_id)}
+    sources = snapshot_origins(metadata, snapshot) - {str(snapshot.snapshot_id)}
     return Publication(sources, frozenset() if wap_id is None else frozenset({wap_id}))
 
 
-def wap_ids_of(snapshot: Snapshot) -> frozenset[str]:
+def snapshot_wap_ids(snapshot: Snapshot) -> frozenset[str]:
     """WAP ids under which the snapshot was staged or published."""
     return frozenset({snapshot.summary[key] for key in (WAP_ID, PUBLISHED_WAP_ID) if key in snapshot.summary})
 

@@ -23,7 +23,7 @@ from iceberg_ops.commit.protocol.history import (
     REMOVES_ROWS,
     REPLACES,
     History,
-    base_of,
+    base_snapshot,
     conflict,
 )
 from iceberg_ops.commit.validation.promoted_keys import unreached_keys, why_unreached
@@ -228,7 +228,7 @@ def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[Data
     if not equality or any(_is_global(table, f) for f in equality):
         return
     reached = {f.spec_id for f in equality}
-    head, metadata = base_of(table.metadata, branch), table.metadata
+    head, metadata = base_snapshot(table.metadata, branch), table.metadata
     specs = [metadata.specs_by_id[i] for i in reached if i in metadata.specs_by_id]
     manifests = manifests_of(table, head)
     if (moved := unreached_keys(table, manifests, specs, equality)) is not None:
@@ -320,7 +320,7 @@ def _relevant_deletes(
     others: list[tuple[Snapshot, DataFile, int]] = []
     for snapshot, entry in history.added_deletes(ANY_OPERATION, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
         f = entry.data_file
-        if history.operation_of(snapshot) not in ADDS_DELETES and not _may_convert(snapshot):
+        if history.effective_operation(snapshot) not in ADDS_DELETES and not _may_convert(snapshot):
             continue
         if not counts(f):
             continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iceberg_ops.commit.protocol.changed_entries import changes_of
+from iceberg_ops.commit.protocol.changed_entries import snapshot_changes
 from iceberg_ops.commit.protocol.history import ANY_OPERATION, Change, History, conflict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
@@ -30,5 +30,5 @@ def _added(table: Table, history: History) -> Iterator[Change]:
     known = {s.snapshot_id for s in (*history.snapshots, *table.metadata.ancestors(start))}
     for snapshot in table.metadata.snapshots:
         if snapshot.snapshot_id not in known and snapshot.snapshot_id not in history.callers.snapshots_by_id:
-            for entry in changes_of(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED):
+            for entry in snapshot_changes(table, snapshot, ManifestContent.DATA, EntryStatus.ADDED):
                 yield snapshot, entry

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
 from iceberg_ops.config.properties import NAME_MAPPING
-from iceberg_ops.serde.json.name_mapping_json import name_mapping_of, name_mapping_to_json
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_to_json, table_name_mapping
 from iceberg_ops.spec.name_mapping import create_name_mapping, with_names
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertProperty
 from iceberg_ops.spec.updates import SetProperties
@@ -26,7 +26,7 @@ class AddMappedNames(MetadataOperation):
     name: str = "add_mapped_names"
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
-        known = name_mapping_of(table.metadata)
+        known = table_name_mapping(table.metadata)
         mapping = with_names(known or create_name_mapping(table.schema), self.names)
         if mapping == known:
             return StagedCommit()

@@ -18,7 +18,7 @@ from iceberg_ops.spec.promotion import MovedField, moved_by_promotion
 from iceberg_ops.spec.types import INT
 from iceberg_ops.spec.wrapped_values import WIDEST_OF_INTS, wrapped_truncation
 from iceberg_ops.table.manifests import entries_of
-from iceberg_ops.table.table import Table, spec_of
+from iceberg_ops.table.table import Table, require_spec
 
 
 def unreached_keys(
@@ -48,7 +48,7 @@ def _has_wrapped(table: Table, manifests: Sequence[ManifestFile], moved: MovedFi
     wrap, no partition is checked."""
     if (moved.field.transform.parameter or 0) > WIDEST_OF_INTS:
         return True
-    spec = spec_of(table.metadata, moved.spec_id)
+    spec = require_spec(table.metadata, moved.spec_id)
     place, value = spec.fields.index(moved.field), wrapped_truncation(moved.field.transform, 32)
     if any(f.spec_id == moved.spec_id and f.partition[place] == value for f in deletes):
         return True

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from iceberg_ops.commit.protocol.ledger import PUBLICATION, entries_whose_name
-from iceberg_ops.commit.protocol.run_keys import FIRST_SOURCE, SOURCE, origins_of
+from iceberg_ops.commit.protocol.run_keys import FIRST_SOURCE, SOURCE, snapshot_origins
 from iceberg_ops.config.properties import LEDGER_PREFIX
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.table import Table
 
@@ -27,9 +27,9 @@ class Origins:
         self._table = table
 
     def of(self, snapshot: Snapshot) -> frozenset[str]:
-        """The same as ``origins_of``, plus the ledger's entries for expired ones. Raises CorruptTableError for a broken ledger
-        file."""
-        origins = set(origins_of(self._table.metadata, snapshot))
+        """The same as ``snapshot_origins``, plus the ledger's entries for expired ones. Raises CorruptTableError for a broken
+        ledger file."""
+        origins = set(snapshot_origins(self._table.metadata, snapshot))
         lost = self._lost(origins)
         while lost:
             more = {name for i in lost for name in self._remembered.get(i, ())} - origins
@@ -38,7 +38,7 @@ class Origins:
         return frozenset(origins)
 
     def _lost(self, names: Collection[str]) -> set[str]:
-        return {name for name in names if count_of(name) not in self._table.metadata.snapshots_by_id}
+        return {name for name in names if parse_count(name) not in self._table.metadata.snapshots_by_id}
 
     @cached_property
     def _remembered(self) -> Mapping[str, set[str]]:

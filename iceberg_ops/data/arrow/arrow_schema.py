@@ -167,10 +167,10 @@ def schema_of_arrow(source: pa.Schema) -> Schema:
     Ids in ``PARQUET:field_id`` are ignored: they belong to another table. Raises SchemaError for a type that Iceberg does not have.
     """
     ids = itertools.count(1)
-    return Schema(StructType(_fields_of(list(source), ids, "")))
+    return Schema(StructType(_convert_fields(list(source), ids, "")))
 
 
-def _fields_of(fields: list[pa.Field], ids: Iterator[int], path: str) -> tuple[NestedField, ...]:
+def _convert_fields(fields: list[pa.Field], ids: Iterator[int], path: str) -> tuple[NestedField, ...]:
     field_ids = [next(ids) for _ in fields]
     return tuple(
         NestedField(i, f.name, type_of_arrow(f.type, ids, path + f.name), not f.nullable)
@@ -184,7 +184,7 @@ def type_of_arrow(type_: pa.DataType, ids: Iterator[int], path: str = "") -> Ice
     if isinstance(type_, pa.DictionaryType):
         return type_of_arrow(type_.value_type, ids, path)
     if pa.types.is_struct(type_):
-        return StructType(_fields_of([type_.field(i) for i in range(type_.num_fields)], ids, path + "."))
+        return StructType(_convert_fields([type_.field(i) for i in range(type_.num_fields)], ids, path + "."))
     if pa.types.is_map(type_):
         key_id, value_id = next(ids), next(ids)
         key = NestedField(key_id, "key", type_of_arrow(type_.key_type, ids, path + ".key"), True)

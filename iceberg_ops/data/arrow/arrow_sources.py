@@ -28,7 +28,7 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
     if local is None:
         opened = io.open_input(location)
         content = opened.content if isinstance(opened, HoldsContent) else None
-        return StoreSource(_Heard(opened), "r") if content is None else pa.BufferReader(content)
+        return StoreSource(_ErrorKeeper(opened), "r") if content is None else pa.BufferReader(content)
     with io.open_input(location) as file:
         if file.seek(0, os.SEEK_END) <= _AT_ONCE:
             file.seek(0)
@@ -39,11 +39,11 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
 class StoreSource(pa.PythonFile):  # type: ignore[misc]
     """A file that is read through the FileIO. ``heard`` is the reader."""
 
-    def __init__(self, heard: _Heard, mode: str) -> None:
+    def __init__(self, heard: _ErrorKeeper, mode: str) -> None:
         self.heard = heard  # Arrow's own part is made by __new__
 
 
-class _Heard:
+class _ErrorKeeper:
     """A reader that keeps the error with which a read ended."""
 
     def __init__(self, opened: BinaryIO) -> None:

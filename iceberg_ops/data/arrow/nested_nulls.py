@@ -42,13 +42,13 @@ class NestedNulls:
         elif isinstance(f.type, ListType) and _is_counted(f.type.element):
             self._add(f.type.element, array.flatten(), 0)
         elif isinstance(f.type, MapType) and _is_counted(f.type.value):
-            self._add(f.type.value, entries_of(array).field(1), 0)
+            self._add(f.type.value, map_entries(array).field(1), 0)
 
 
 def _is_counted(f: NestedField) -> bool:
     return f.type.is_nested or f.type == VARIANT
 
 
-def entries_of(array: pa.MapArray) -> pa.StructArray:
+def map_entries(array: pa.MapArray) -> pa.StructArray:
     """The keys and values of the maps that are present, as structs."""
     return as_lists(array).flatten()

@@ -83,11 +83,11 @@ def plain_array(array: pa.Array, target_type: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(parts, fields=list(target_type), mask=mask)
     if pa.types.is_map(target_type):
         lists = as_lists(array)
-        entries = elements_of(lists)
+        entries = list_elements(lists)
         key, item = plain_array(entries.field(0), target_type.key_type), plain_array(entries.field(1), target_type.item_type)
-        return pa.MapArray.from_arrays(offsets_of(lists), key, item, type=target_type, mask=mask)
+        return pa.MapArray.from_arrays(list_offsets(lists), key, item, type=target_type, mask=mask)
     return pa.ListArray.from_arrays(
-        offsets_of(array), plain_array(elements_of(array), target_type.value_type), type=target_type, mask=mask
+        list_offsets(array), plain_array(list_elements(array), target_type.value_type), type=target_type, mask=mask
     )
 
 
@@ -118,13 +118,13 @@ def as_lists(array: pa.MapArray) -> pa.ListArray:
     )
 
 
-def elements_of(array: pa.Array) -> pa.Array:
+def list_elements(array: pa.Array) -> pa.Array:
     """The elements of lists, one list after the other. If every list is null, Arrow's ``flatten`` builds a new array, which fails
     for an extension type inside a struct or map (uuid)."""
     return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
 
 
-def offsets_of(array: pa.Array) -> pa.Array:
+def list_offsets(array: pa.Array) -> pa.Array:
     """Offsets from 0 of the elements of lists, null ones empty."""
     lengths = np.asarray(array.value_lengths().fill_null(0))
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())

@@ -21,7 +21,7 @@ def _one(_: object) -> int:
     return 1
 
 
-def ahead(items: Iterator[T], depth: int = _DEPTH, size_of: Callable[[T], int] = _one) -> Generator[T]:
+def prefetched(items: Iterator[T], depth: int = _DEPTH, size_of: Callable[[T], int] = _one) -> Generator[T]:
     """The same items; the next is read while the waiting items are together smaller than ``depth`` (``size_of`` gives the size of
     an item: 1, or for example bytes). An error of the iterator is raised here, after the items before it.
 

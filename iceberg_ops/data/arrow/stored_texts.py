@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from iceberg_ops.data.arrow.nested_nulls import entries_of
+from iceberg_ops.data.arrow.nested_nulls import map_entries
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.types import STRING, MapType, NestedField, StructType, child_fields
 
@@ -40,7 +40,7 @@ def column_without_utf8(f: NestedField, array: pa.Array, path: str = "") -> str 
     if f.type == STRING:
         return None if _is_utf8(array.dictionary if isinstance(array, pa.DictionaryArray) else array) else name
     if isinstance(f.type, MapType):
-        entries = entries_of(array)
+        entries = map_entries(array)
         parts = [entries.field(0), entries.field(1)]
     else:
         parts = array.flatten() if isinstance(f.type, StructType) else [array.flatten()]

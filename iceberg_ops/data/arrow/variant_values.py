@@ -40,7 +40,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TemporalValue:
     """A date or time inside a variant: the canonical number with its Iceberg type."""
 
     type: IcebergType
@@ -65,7 +65,8 @@ def names_in(metadata: bytes) -> list[str]:
 
 
 def decode(variant: Variant) -> Any:
-    """The value as Python: None, bool, int, float, Decimal, str, bytes, UUID, ``Moment``, list, dict. Raises CorruptTableError."""
+    """The value as Python: None, bool, int, float, Decimal, str, bytes, UUID, ``TemporalValue``, list, dict. Raises
+    CorruptTableError."""
     return _decoded(variant, lambda value: value)
 
 
@@ -91,7 +92,7 @@ def _json(value: Any) -> Any:
         return f"{value:f}"
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, Moment):
+    if isinstance(value, TemporalValue):
         return to_json_value(value.type, value.value)
     return str(value) if isinstance(value, uuid.UUID) else value
 
@@ -220,13 +221,13 @@ def _primitive(data: bytes, at: int, kind: int) -> tuple[Any, int]:
         number = int.from_bytes(_slice(data, at + 1, at + 1 + width), "little", signed=True)
         return Decimal(number).scaleb(-data[at], _WIDE), at + 1 + width
     if (moment := _MOMENTS.get(kind)) is not None:
-        return Moment(moment, int.from_bytes(_slice(data, at, at + 8), "little", signed=True)), at + 8
+        return TemporalValue(moment, int.from_bytes(_slice(data, at, at + 8), "little", signed=True)), at + 8
     if kind == 7:
         return struct.unpack("<d", _slice(data, at, at + 8))[0], at + 8
     if kind == 14:
         return struct.unpack("<f", _slice(data, at, at + 4))[0], at + 4
     if kind == 11:
-        return Moment(DATE, int.from_bytes(_slice(data, at, at + 4), "little", signed=True)), at + 4
+        return TemporalValue(DATE, int.from_bytes(_slice(data, at, at + 4), "little", signed=True)), at + 4
     if kind in (15, 16):
         size = _number(data, at, 4)
         raw = _slice(data, at + 4, at + 4 + size)

@@ -120,7 +120,7 @@ def _pruned(columns: Sequence[FileColumn], fields: Sequence[pa.Field], leaves: A
     )
 
 
-def _id_of(f: pa.Field) -> int | None:
+def _recorded_field_id(f: pa.Field) -> int | None:
     """The field id that the file records for a column; a negative one means that it has none. Raises CorruptTableError for an id
     that is not a number: without its id the column would be read as missing."""
     for key in (FIELD_ID, ORC_ID):
@@ -152,7 +152,7 @@ def has_ids(source: pa.Schema) -> bool:
 
 
 def _any_ids(fields: Sequence[pa.Field]) -> bool:
-    return any(_id_of(f) is not None or _any_ids(child_arrow_fields(f.type)) for f in fields)
+    return any(_recorded_field_id(f) is not None or _any_ids(child_arrow_fields(f.type)) for f in fields)
 
 
 def _mapped(names: Sequence[str], fields: Sequence[MappedField]) -> list[MappedField | None]:
@@ -182,7 +182,7 @@ def _numbered(fields: Sequence[pa.Field], mapping: Sequence[MappedField], *, chi
 
 def _column(f: pa.Field, index: int, leaf: Iterator[int], entry: MappedField | None, mapped: bool) -> FileColumn:
     """``entry`` is the mapping's field of this column; ``mapped``: the mapping gives the id, not the file."""
-    field_id = (entry.field_id if entry else None) if mapped else _id_of(f)
+    field_id = (entry.field_id if entry else None) if mapped else _recorded_field_id(f)
     inner = child_arrow_fields(f.type)
     entries = _mapped(_roles(f.type) or [c.name for c in inner], entry.fields if entry else ())
     children = tuple(_column(c, i, leaf, entry, mapped) for i, (c, entry) in enumerate(zip(inner, entries, strict=True)))

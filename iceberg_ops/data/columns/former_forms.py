@@ -62,7 +62,7 @@ class _Forms:
             self._check(column.children[1], f.type.value)
         elif f.type != UNKNOWN and not column.children and (former := self._former(column.type, f)) is not None:
             message = f"file {self._location}: column {f.name} is stored as {former}, which cannot be read as {f.type}"
-            raise FormerColumnsError.instead_of(CorruptTableError(message))
+            raise FormerColumnsError.from_error(CorruptTableError(message))
 
     def _former(self, stored: pa.DataType, f: NestedField) -> IcebergType | None:
         """The former type in which a file's column is stored; None: it is stored as the current type, or in a form of neither."""

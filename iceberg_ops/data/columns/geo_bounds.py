@@ -26,7 +26,7 @@ _RANGES = ((-180.0, 180.0), (-90.0, 90.0))
 
 
 @dataclass
-class Box:
+class BoundingBox:
     """The box of the values seen so far. ``on_sphere`` for geographies."""
 
     on_sphere: bool

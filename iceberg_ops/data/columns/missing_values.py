@@ -36,7 +36,7 @@ class MissingValues:
     default: Callable[[NestedField], Any] = _initial_default
     refuse: Callable[[NestedField], NoReturn] = _not_in_the_file
 
-    def value_of(self, f: NestedField) -> Any:
+    def value_for(self, f: NestedField) -> Any:
         """Canonical value of a missing field, None for null. Raises the errors of ``refuse``."""
         if f.field_id in self.constants:
             type_, value = self.constants[f.field_id]
@@ -44,7 +44,7 @@ class MissingValues:
         default = self.default(f)
         value = None if default is MISSING else default
         if isinstance(f.type, StructType) and (value is not None or f.field_id in self.structs):
-            value = tuple(self.value_of(child) for child in f.type.fields)
+            value = tuple(self.value_for(child) for child in f.type.fields)
         if value is None and f.required:
             self.refuse(f)
         return value

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.arrow.arrow_schema import arrow_field, arrow_type
 from iceberg_ops.data.arrow.arrow_values import bare_batch, repeated
-from iceberg_ops.data.arrow.plain_types import as_lists, elements_of, is_list, offsets_of
+from iceberg_ops.data.arrow.plain_types import as_lists, is_list, list_elements, list_offsets
 from iceberg_ops.data.arrow.variant import read_variant
 from iceberg_ops.data.columns.file_columns import FileColumn, find_column
 from iceberg_ops.data.columns.missing_values import OF_NO_PARTITION, MissingValues
@@ -39,21 +39,21 @@ def needed_leaves(fields: Sequence[NestedField], columns: Sequence[FileColumn]) 
         column = find_column(columns, f.field_id)
         if column is None or f.type == UNKNOWN:
             continue
-        leaf_ids |= _leaves_of(f, column)
+        leaf_ids |= _leaf_ids_to_read(f, column)
     if isinstance(fields, tuple) and isinstance(columns, tuple):  # a list may change
         _NEEDED["last"] = (fields, columns, leaf_ids)
     return set(leaf_ids)
 
 
-def _leaves_of(f: NestedField, column: FileColumn) -> set[int]:
+def _leaf_ids_to_read(f: NestedField, column: FileColumn) -> set[int]:
     if f.type == VARIANT or not _has_shape(column, f):
         return set(column.leaves)
     if isinstance(f.type, StructType):
         return needed_leaves(f.type.fields, column.children) or set(_cheapest(column))
     if isinstance(f.type, ListType):
-        return _leaves_of(f.type.element, column.children[0])
+        return _leaf_ids_to_read(f.type.element, column.children[0])
     assert isinstance(f.type, MapType)
-    return set(column.children[0].leaves) | _leaves_of(f.type.value, column.children[1])
+    return set(column.children[0].leaves) | _leaf_ids_to_read(f.type.value, column.children[1])
 
 
 def _cheapest(column: FileColumn) -> Sequence[int]:
@@ -102,7 +102,7 @@ class _SameValues:
     places: tuple[int, ...] | None
     schema: pa.Schema
 
-    def is_of(self, columns: Sequence[FileColumn], fields: Sequence[NestedField], keep: bool) -> bool:
+    def applies_to(self, columns: Sequence[FileColumn], fields: Sequence[NestedField], keep: bool) -> bool:
         return self.columns is columns and self.fields is fields and self.keep is keep
 
 
@@ -115,7 +115,7 @@ def _same_values(columns: Sequence[FileColumn], fields: Sequence[NestedField], k
     if not isinstance(columns, tuple) or not isinstance(fields, tuple) or not fields:
         return None
     last = _LAST.get(keep)
-    if last is None or not last.is_of(columns, fields, keep):
+    if last is None or not last.applies_to(columns, fields, keep):
         plain_columns = [_as_it_is(columns, f, keep) for f in fields]
         places = None if None in plain_columns else tuple(column.index for column in plain_columns if column is not None)
         schema = pa.schema([arrow_field(f).with_type(c.type) for f, c in zip(fields, plain_columns, strict=True) if c is not None])
@@ -143,7 +143,7 @@ def _field(
     if f.type == UNKNOWN:
         return pa.nulls(rows)
     if array is None or column is None:
-        return repeated(f.type, missing.value_of(f) if rows else None, rows)
+        return repeated(f.type, missing.value_for(f) if rows else None, rows)
     if keep and isinstance(column.type, pa.DictionaryType) and column.type.value_type == arrow_type(f.type):
         return array
     return _convert(array, column, f, missing)
@@ -216,15 +216,15 @@ def _hidden(child: pa.Array, parent: pa.Array) -> pa.Array:
 
 def _list(array: pa.Array, column: FileColumn, type_: ListType, missing: MissingValues) -> pa.Array:
     element = column.children[0]
-    values = _convert(elements_of(array), element, type_.element, missing)
+    values = _convert(list_elements(array), element, type_.element, missing)
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(offsets_of(array), values, type=arrow_type(type_), mask=mask)
+    return pa.ListArray.from_arrays(list_offsets(array), values, type=arrow_type(type_), mask=mask)
 
 
 def _map(array: pa.Array, column: FileColumn, type_: MapType, missing: MissingValues) -> pa.Array:
     lists = as_lists(array)
-    pairs = elements_of(lists)
+    pairs = list_elements(lists)
     keys = _convert(pairs.field(0), column.children[0], type_.key, missing)
     values = _convert(pairs.field(1), column.children[1], type_.value, missing)
     mask = array.is_null() if array.null_count else None
-    return pa.MapArray.from_arrays(offsets_of(lists), keys, values, type=arrow_type(type_), mask=mask)
+    return pa.MapArray.from_arrays(list_offsets(lists), keys, values, type=arrow_type(type_), mask=mask)

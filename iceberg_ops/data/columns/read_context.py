@@ -14,7 +14,7 @@ from typing import Any
 
 from iceberg_ops.data.columns.file_columns import ColumnIds
 from iceberg_ops.errors import CorruptTableError, SchemaError
-from iceberg_ops.serde.json.name_mapping_json import name_mapping_from_json, name_mapping_of, name_mapping_to_json
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_from_json, name_mapping_to_json, table_name_mapping
 from iceberg_ops.serde.json.partition_json import spec_from_dict, spec_to_dict
 from iceberg_ops.serde.json.schema_json import schema_from_dict, schema_to_dict
 from iceberg_ops.spec.metadata_columns import (
@@ -62,7 +62,7 @@ class ReadContext:
             projected=schema,
             schemas=metadata.schemas,
             specs=metadata.specs_by_id,
-            name_mapping=name_mapping_of(metadata),
+            name_mapping=table_name_mapping(metadata),
             format_version=metadata.format_version,
             value_schema=metadata.schema_of_values(schema),
         )

@@ -19,10 +19,10 @@ from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.arrow.arrow_values import array_of, values_of
 from iceberg_ops.data.columns.computed import computed
 from iceberg_ops.data.columns.partition_values import distinct, transformed
-from iceberg_ops.data.columns.sort_keys import column_of
+from iceberg_ops.data.columns.sort_keys import extract_column
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.leaf_tests import refuse_opaque, value_test
-from iceberg_ops.expressions.like import around, matcher, regex_text
+from iceberg_ops.expressions.like import fixed_text, matcher, regex_text
 from iceberg_ops.expressions.predicates import (
     AlwaysFalse,
     AlwaysTrue,
@@ -57,7 +57,7 @@ def matching(expression: Expression, columns: Columns, rows: int) -> pa.BooleanA
 
 def rows_where(expression: Expression, batch: pa.RecordBatch, schema: Schema) -> npt.NDArray[np.bool_]:
     """``matching`` for a canonical batch of ``schema``, to which the expression is bound."""
-    columns = {i: column_of(batch, schema, i)[0] for i in field_ids(expression)}
+    columns = {i: extract_column(batch, schema, i)[0] for i in field_ids(expression)}
     return np.asarray(matching(expression, columns, batch.num_rows))
 
 
@@ -145,7 +145,7 @@ def _compare(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
 
 def _like(array: pa.Array, pattern: str) -> pa.BooleanArray:
     """Arrow's own ``match_like`` is not used: for a simple pattern it searches for the escape characters literally."""
-    if (simple := around(pattern)) is None:
+    if (simple := fixed_text(pattern)) is None:
         if len(pattern) <= _LONGEST_REGEX:
             return pc.match_substring_regex(array, regex_text(pattern))
         matches = matcher(pattern)

@@ -27,7 +27,7 @@ KeyMaker = Callable[[pa.RecordBatch], Keys]
 _PACKED_BITS, _MASK = 64, (1 << 64) - 1
 
 
-def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> tuple[pa.Array, IcebergType]:
+def extract_column(batch: pa.RecordBatch, schema: Schema, field_id: int) -> tuple[pa.Array, IcebergType]:
     """A column of a canonical batch of ``schema`` by field id, through structs, with its type. Raises SchemaError."""
     chain = [field_id]
     while (parent := schema.parents.get(chain[0])) is not None:
@@ -50,7 +50,7 @@ def order_keys(schema: Schema, order: SortOrder) -> KeyMaker:
     def make(batch: pa.RecordBatch) -> Keys:
         keys: Keys = []
         for f in order.fields:
-            array, type_ = column_of(batch, schema, f.source_id)
+            array, type_ = extract_column(batch, schema, f.source_id)
             array = sortable(f.transform, type_, array)
             direction = "ascending" if f.direction is SortDirection.ASC else "descending"
             nulls_first = f.null_order is NullOrder.NULLS_FIRST

@@ -64,7 +64,7 @@ class DeleteKeys:
         return {i for keys in self.few for i in keys.equality_ids}
 
 
-def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> DeleteKeys:
+def load_delete_keys(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> DeleteKeys:
     """One set per distinct set of equality ids among the deletes."""
     by_ids: dict[tuple[int, ...], list[DataFile]] = {}
     for delete in deletes:
@@ -119,7 +119,7 @@ class _Kept:
     sets are read in parallel (see ``key_memory``)."""
 
     def __init__(self, lock: LockMaker = threading.Lock) -> None:
-        self._found: OrderedDict[_Key, tuple[EqualityKeys | None, int]] = OrderedDict()
+        self._entries: OrderedDict[_Key, tuple[EqualityKeys | None, int]] = OrderedDict()
         self._make_lock = lock
         self._lock = lock()
         """Protects the state; never held while keys are read."""
@@ -139,15 +139,15 @@ class _Kept:
 
     def _known(self, key: _Key) -> tuple[EqualityKeys | None, int] | None:
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-            return self._found.get(key)
+            if key in self._entries:
+                self._entries.move_to_end(key)
+            return self._entries.get(key)
 
     def _keep(self, key: _Key, entry: tuple[EqualityKeys | None, int]) -> None:
         with self._lock:
-            self._found[key] = entry
-            while len(self._found) > _CACHED or (len(self._found) > 1 and self._bytes() > AT_ONCE_BYTES):
-                self._found.popitem(last=False)
+            self._entries[key] = entry
+            while len(self._entries) > _CACHED or (len(self._entries) > 1 and self._bytes() > AT_ONCE_BYTES):
+                self._entries.popitem(last=False)
 
     @contextmanager
     def _turn(self, key: _Key) -> Iterator[None]:
@@ -166,7 +166,7 @@ class _Kept:
                     del self._turns[key]
 
     def _bytes(self) -> int:
-        return sum(max(0, size) for _, size in self._found.values())
+        return sum(max(0, size) for _, size in self._entries.values())
 
 
 _KEPT = _Kept()

@@ -26,7 +26,7 @@ from iceberg_ops.data.formats import avro_codecs
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.table.stored_files import failure_of
+from iceberg_ops.table.stored_files import read_failure
 
 _WIDE = decimal.Context(prec=128)
 Converter = Callable[[Any], Any] | None
@@ -115,7 +115,7 @@ class AvroFile:
                     rows, first = rows[batch_rows:], first + len(taken)
         except (*_UNDECODABLE, OSError, CorruptTableError) as e:
             if isinstance(e, OSError) and e.errno is not None:
-                raise failure_of(e, self.location) from None  # of the store; bzip2 reports damage without an error number
+                raise read_failure(e, self.location) from None  # of the store; bzip2 reports damage without an error number
             raise CorruptTableError(f"file {self.location} cannot be decoded: {e}") from None
         if rows:
             yield first, rows

@@ -75,18 +75,18 @@ def decided(hints: EncodingHints, rows: pa.Table) -> EncodingHints:
 
     Increasing integers (keys of sorted rows) lose a dictionary that was useful in small inputs: it would exceed its page.
     """
-    climbing = {name for name in hints.dictionary if name in rows.schema.names and _climbs(rows.column(name))}
+    climbing = {name for name in hints.dictionary if name in rows.schema.names and _delta_pays(rows.column(name))}
     dictionary = set(hints.dictionary) - climbing
     encodings = {**hints.encodings, **dict.fromkeys(climbing, "DELTA_BINARY_PACKED")}
     for path, encoding in hints.undecided.items():
-        if path not in rows.schema.names or _pays(rows.column(path)):
+        if path not in rows.schema.names or _dictionary_pays(rows.column(path)):
             dictionary.add(path)
         elif encoding is not None:
             encodings[path] = encoding
     return EncodingHints(frozenset(dictionary), encodings)
 
 
-def _climbs(column: pa.ChunkedArray) -> bool:
+def _delta_pays(column: pa.ChunkedArray) -> bool:
     """Whether differences to the previous row take less than half the bits of dictionary indices and the dictionary itself."""
     type_ = column.type
     if not (pa.types.is_int32(type_) or pa.types.is_int64(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_)):
@@ -105,7 +105,7 @@ def _climbs(column: pa.ChunkedArray) -> bool:
     return bool(by_steps < by_places / 2)
 
 
-def _pays(column: pa.ChunkedArray) -> bool:
+def _dictionary_pays(column: pa.ChunkedArray) -> bool:
     """Whether a dictionary makes the column smaller. Of many rows only the first are checked, and then it must clearly not."""
     if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type) or not len(column):
         return True

@@ -23,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.data.arrow.arrow_schema import arrow_type
-from iceberg_ops.data.formats.metrics import value_of
+from iceberg_ops.data.formats.metrics import canonical_value
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.types import DOUBLE, FLOAT, DecimalType, IcebergType, PrimitiveType
 
@@ -50,7 +50,7 @@ class TrustedStatistics:
         match = _WRITER.match(created_by or "")
         if match is None:
             return cls(texts=bool(created_by), decimals=False)
-        name, version = match[1], (count_of(match[2]) or 0, count_of(match[3]) or 0)
+        name, version = match[1], (parse_count(match[2]) or 0, parse_count(match[3]) or 0)
         known = _RIGHT_DECIMALS.get(name)
         return cls(texts=version >= _RIGHT_TEXT.get(name, version), decimals=known is not None and version >= known)
 
@@ -66,7 +66,7 @@ class TrustedStatistics:
         ):
             return None
         try:
-            low, high = value_of(type_, statistics.min_raw), value_of(type_, statistics.max_raw)
+            low, high = canonical_value(type_, statistics.min_raw), canonical_value(type_, statistics.max_raw)
         except (CorruptTableError, UnicodeDecodeError, ValueError, OverflowError, TypeError):
             return None
         return _of_numbers(low, high) if type_ in (FLOAT, DOUBLE) else (low, high)

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from iceberg_ops.data.arrow.nested_nulls import entries_of
-from iceberg_ops.data.columns.geo_bounds import Box
+from iceberg_ops.data.arrow.nested_nulls import map_entries
+from iceberg_ops.data.columns.geo_bounds import BoundingBox
 from iceberg_ops.spec.bounds import truncate_lower, truncate_upper
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.schema import Schema
@@ -106,34 +106,34 @@ class Observer:
     """For geometry and geography: Arrow keeps no statistics of columns without an order."""
     long_text: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
     """(row group, field id) -> (least, greatest) value."""
-    boxes: dict[int, Box] = field(default_factory=dict)
+    boxes: dict[int, BoundingBox] = field(default_factory=dict)
     """For geometry and geography."""
 
     def observe(self, table: pa.Table, row_group: int) -> None:
         """Collect from a row group's canonical rows before they are written."""
         for f, column in zip(self.schema.fields, table.columns, strict=True):
-            self._look(f, column, row_group, False)
+            self._observe(f, column, row_group, False)
 
-    def _look(self, f: NestedField, array: pa.Array | pa.ChunkedArray, row_group: int, repeated: bool) -> None:
+    def _observe(self, f: NestedField, array: pa.Array | pa.ChunkedArray, row_group: int, repeated: bool) -> None:
         """All chunks of text are checked together, because a long text in one of them removes the statistics of all."""
         if isinstance(array, pa.ChunkedArray) and isinstance(f.type, ListType | MapType | GeometryType | GeographyType):
             for chunk in array.chunks:
-                self._look(f, chunk, row_group, repeated)
+                self._observe(f, chunk, row_group, repeated)
         elif isinstance(f.type, StructType):
             for child, part in zip(f.type.fields, array.flatten(), strict=True):
-                self._look(child, part, row_group, repeated)
+                self._observe(child, part, row_group, repeated)
         elif isinstance(f.type, ListType):
-            self._look(f.type.element, array.flatten(), row_group, True)
+            self._observe(f.type.element, array.flatten(), row_group, True)
         elif isinstance(f.type, MapType):
-            entries = entries_of(array)
-            self._look(f.type.key, entries.field(0), row_group, True)
-            self._look(f.type.value, entries.field(1), row_group, True)
+            entries = map_entries(array)
+            self._observe(f.type.key, entries.field(0), row_group, True)
+            self._observe(f.type.value, entries.field(1), row_group, True)
         elif f.type in (FLOAT, DOUBLE):
             nans = pc.sum(pc.is_nan(array)).as_py() or 0
             self.nan_counts[f.field_id] = self.nan_counts.get(f.field_id, 0) + nans
         elif isinstance(f.type, GeometryType | GeographyType) and not repeated:
             self.null_counts[f.field_id] = self.null_counts.get(f.field_id, 0) + array.null_count
-            self.boxes.setdefault(f.field_id, Box(isinstance(f.type, GeographyType))).extend(array)
+            self.boxes.setdefault(f.field_id, BoundingBox(isinstance(f.type, GeographyType))).extend(array)
         elif f.type in (STRING, BINARY) and not repeated and len(array):
             self._text(f.field_id, array, row_group)
 
@@ -231,9 +231,9 @@ def _own_bounds(f: NestedField, chunks: list[pq.ColumnChunkMetaData], observed: 
     for group, chunk in enumerate(chunks):
         statistics = chunk.statistics
         if (long := observed.long_text.get((group, f.field_id))) is not None:
-            bounds.append((value_of(f.type, long[0]), value_of(f.type, long[1])))
+            bounds.append((canonical_value(f.type, long[0]), canonical_value(f.type, long[1])))
         elif statistics is not None and statistics.has_min_max:
-            bounds.append((value_of(f.type, statistics.min_raw), value_of(f.type, statistics.max_raw)))
+            bounds.append((canonical_value(f.type, statistics.min_raw), canonical_value(f.type, statistics.max_raw)))
         elif statistics is None or not (f.type in (FLOAT, DOUBLE) or statistics.null_count == chunk.num_values):
             return None
     return enclosing(f.type, bounds)
@@ -261,7 +261,7 @@ def _greatest(type_: IcebergType, values: list[Any]) -> Any:
     return max(values, key=_key(type_))
 
 
-def value_of(type_: IcebergType, raw: Any) -> Any:
+def canonical_value(type_: IcebergType, raw: Any) -> Any:
     """A Parquet statistic's physical value as a canonical value."""
     if isinstance(type_, DecimalType):
         number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw

@@ -16,7 +16,7 @@ from iceberg_ops.data.arrow.arrow_sources import arrow_failures, arrow_source, e
 from iceberg_ops.data.arrow.arrow_values import bare_batch
 from iceberg_ops.data.arrow.batch_sizes import BATCH_BYTES, cut
 from iceberg_ops.data.columns.file_columns import ColumnIds, FileColumn, pruned
-from iceberg_ops.data.formats.orc_stripes import Stripe, stripes_of
+from iceberg_ops.data.formats.orc_stripes import Stripe, parse_stripes
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
@@ -92,7 +92,7 @@ class OrcDataFile:
         return None
 
     def _stripes(self, start: int, length: int | None) -> list[Stripe]:
-        stripes = stripes_of(self._file.reader.serialized_file_tail(), self.location)
+        stripes = parse_stripes(self._file.reader.serialized_file_tail(), self.location)
         if len(stripes) != self._file.nstripes or sum(s.rows for s in stripes) != self._file.nrows:
             raise CorruptTableError(f"file {self.location}: the ORC file tail lists {len(stripes)} stripes that do not exist")
         return [s for s in stripes if s.offset >= start and (length is None or s.offset < start + length)]

@@ -27,7 +27,7 @@ class Stripe:
     rows: int
 
 
-def stripes_of(tail: bytes, location: str) -> tuple[Stripe, ...]:
+def parse_stripes(tail: bytes, location: str) -> tuple[Stripe, ...]:
     """The stripes of a file, in their order. Raises CorruptTableError; ``location`` is for messages."""
     stripes: list[Stripe] = []
     first_row = 0

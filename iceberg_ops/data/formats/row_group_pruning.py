@@ -29,7 +29,7 @@ def groups_that_may_match(
         return list(groups)
     references = {leaf.field_id: leaf.term.reference for leaf in leaves(where) if isinstance(leaf, BoundPredicate)}
     shown = [reference for reference in references.values() if reference.type != UNKNOWN]
-    leaf_columns = [(reference, leaf) for reference in shown if (leaf := _leaf_of(columns, reference)) is not None]
+    leaf_columns = [(reference, leaf) for reference in shown if (leaf := _find_leaf(columns, reference)) is not None]
     may_match = metrics_pruner(where)
     trusted = TrustedStatistics.of(metadata.created_by)
     return [g for g in groups if may_match(_as_file(metadata.row_group(g), leaf_columns, trusted))]
@@ -47,12 +47,12 @@ def runs(groups: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _leaf_of(columns: Sequence[FileColumn], reference: BoundReference) -> FileColumn | None:
+def _find_leaf(columns: Sequence[FileColumn], reference: BoundReference) -> FileColumn | None:
     """The leaf column of that field, outside lists and maps."""
     for column in columns:
         if column.field_id == reference.field_id and not column.children:
             return column
-        if pa.types.is_struct(column.type) and (child := _leaf_of(column.children, reference)) is not None:
+        if pa.types.is_struct(column.type) and (child := _find_leaf(column.children, reference)) is not None:
             return child
     return None
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema
 from iceberg_ops.data.arrow.arrow_values import bare_batch
 from iceberg_ops.data.arrow.one_schema import with_schema
-from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.arrow.read_ahead import prefetched
 from iceberg_ops.data.arrow.stored_texts import with_checked_texts
 from iceberg_ops.data.columns.file_columns import FileColumn
 from iceberg_ops.data.columns.former_forms import forbid_former
@@ -30,7 +30,7 @@ from iceberg_ops.data.columns.missing_values import MissingValues, of_partition
 from iceberg_ops.data.columns.projection import needed_leaves, project
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.row_filter import matching
-from iceberg_ops.data.deletes.delete_keys import descend, keys_of, positions_with_keys
+from iceberg_ops.data.deletes.delete_keys import descend, load_delete_keys, positions_with_keys
 from iceberg_ops.data.deletes.position_deletes import deleted_positions, kept
 from iceberg_ops.data.formats.any_format import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.errors import CorruptTableError, FormerColumnsError
@@ -79,7 +79,7 @@ def read_task(
     reading = _Reading(task, context, io, keep_dictionaries)
     opened = open_file(io, task.file_path, task.data_file.file_format, context.column_ids)
     decoded = opened.batches(reading.leaves(opened), task.start, task.length, batch_rows, reading.residual)
-    batches = ahead(decoded, depth=1) if read_ahead else decoded
+    batches = prefetched(decoded, depth=1) if read_ahead else decoded
     try:
         for position, batch, columns in batches:
             counts.physical += batch.num_rows
@@ -106,7 +106,7 @@ class _Reading:
         self.residual = _bound(task.residual, context)
         self.positions = deleted_positions(io, task.deletes, task.file_path)
         self.missing = of_partition(partition_constants(task, context), (context.table_schema, *context.schemas))
-        self.keys = keys_of(io, task.deletes, context)
+        self.keys = load_delete_keys(io, task.deletes, context)
         self.with_keys = [positions_with_keys(task, keys, self._key_column, io) for keys in self.keys.many]
         self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(self.keys.ids | field_ids(self.residual))}
         self.filter_paths = {i: _path_in_read_schema(context, i) for i in field_ids(self.residual)}
@@ -168,7 +168,7 @@ class _Reading:
             return project(batch, columns, fields, self.missing, keep_dictionaries=keep)
         except CorruptTableError as e:
             if any(_reads(batch, columns, former, self.missing) for former in self.context.former_fields(fields)):
-                raise FormerColumnsError.instead_of(e) from None
+                raise FormerColumnsError.from_error(e) from None
             raise
 
     def _projected(

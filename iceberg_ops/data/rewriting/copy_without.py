@@ -27,7 +27,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -81,16 +81,16 @@ def taken_in(
 ) -> list[DataFile]:
     """The ``new`` files, written in ``spec``, whose rows are included in copies: those below three quarters of ``target_size``
     bytes, in a partition for which a copy has rows. ``copied`` are the copied files, each with the number of its deleted rows."""
-    places = {place_of(task.data_file, spec) for task, gone in copied if task.record_count > gone}
-    return [f for f in new if f.file_size_in_bytes < SMALL_FILE_RATIO * target_size and place_of(f, spec) in places]
+    places = {partition_in_spec(task.data_file, spec) for task, gone in copied if task.record_count > gone}
+    return [f for f in new if f.file_size_in_bytes < SMALL_FILE_RATIO * target_size and partition_in_spec(f, spec) in places]
 
 
-def place_of(file: DataFile, spec: PartitionSpec) -> tuple[Any, ...] | None:
+def partition_in_spec(file: DataFile, spec: PartitionSpec) -> tuple[Any, ...] | None:
     """The partition in ``spec`` that contains all rows of ``file``, with the writer's rule of equality; None if its own spec does
     not determine it."""
     if not spec.fields:
         return ()
-    return tuple(map(identity_of, file.partition)) if file.spec_id == spec.spec_id else None
+    return tuple(map(value_identity, file.partition)) if file.spec_id == spec.spec_id else None
 
 
 def check_counts(counts: CopyCounts, *, asked: int, written: int) -> None:

@@ -18,7 +18,7 @@ from itertools import chain
 import pyarrow as pa
 
 from iceberg_ops.data.arrow.nested_nulls import NestedNulls
-from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.arrow.read_ahead import prefetched
 from iceberg_ops.data.arrow.small_batches import MOST_BYTES, together
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.sort_keys import KeyMaker, order_keys
@@ -67,10 +67,10 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     spilled: list[int] = []
     make = keys_of_work(work, read.projected, io)
     with tasks_ahead(io, tasks, whole=WHOLE_BYTES) as near:
-        rows = ordered(work, make, tally.counted(rows_of(tasks, work, read, near, tally.read)), spilled=spilled)
+        rows = ordered(work, make, tally.counted(read_live_rows(tasks, work, read, near, tally.read)), spilled=spilled)
         if tally.bytes_in > _AHEAD_BYTES:
-            rows = ahead(rows, _WAITING_BYTES, lambda batch: int(batch.nbytes))
-        writer = writer_of(work, io, tasks, make, for_samples(near))
+            rows = prefetched(rows, _WAITING_BYTES, lambda batch: int(batch.nbytes))
+        writer = open_writer(work, io, tasks, make, for_samples(near))
         try:
             for batch in rows:
                 writer.write_canonical(batch)
@@ -97,7 +97,7 @@ def verified(
     return result
 
 
-def rows_of(
+def read_live_rows(
     tasks: Sequence[FileScanTask], work: GroupWork, read: ReadContext, io: FileIO, counts: ReadCounts
 ) -> Generator[pa.RecordBatch]:
     """The live rows of the work's tasks, in order; those of small files joined, as far as the work's memory limit allows. Raises
@@ -110,7 +110,7 @@ def rows_of(
     yield from together(chain.from_iterable(map(rows, tasks)), min(MOST_BYTES, work.memory_limit_bytes // _PARTS))
 
 
-def writer_of(
+def open_writer(
     work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask], order: KeyMaker | None, source: FileIO
 ) -> RollingWriter | PartitionedWriter:
     """The writer of the work's output; its encodings are derived from the files of ``tasks`` (read by ``source``), its rows must be
@@ -142,7 +142,7 @@ def keys_of_work(work: GroupWork, schema: Schema, io: FileIO) -> KeyMaker | None
     """Makes the keys of canonical batches of ``schema``; None: rows keep the order of the tasks."""
     if not work.is_sorted:
         return None
-    return key_maker(work, schema, key_sample_of(work, io) if work.zorder_columns else None)
+    return key_maker(work, schema, sample_keys(work, io) if work.zorder_columns else None)
 
 
 def ordered(
@@ -156,7 +156,7 @@ def ordered(
     yield from sort_batches(batches, make, work.memory_limit_bytes, spilled=spilled)
 
 
-def key_sample_of(work: GroupWork, io: FileIO) -> KeySample:
+def sample_keys(work: GroupWork, io: FileIO) -> KeySample:
     """The sample of the columns by which rows are ordered; always equal for the same ``GroupWork``."""
     read = ReadContext.from_json(work.read)
     return key_sample([task_from_json(task) for task in work.tasks], read, key_ids(work, read.projected), io)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.data.columns.read_context import ReadContext
-from iceberg_ops.data.columns.sort_keys import column_of, comparable
+from iceberg_ops.data.columns.sort_keys import comparable, extract_column
 from iceberg_ops.data.deletes.position_deletes import deleted_positions
 from iceberg_ops.data.reading.reader import ReadCounts, read_task
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
@@ -31,7 +31,7 @@ from iceberg_ops.scan.tasks import FileScanTask, task_from_json
 from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import POS
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 from iceberg_ops.spec.schema import Schema
 
 Positions = npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ def _like_the_new_files(
 
 def _same_keys(a: pa.RecordBatch, b: pa.RecordBatch, schema: Schema, ids: Sequence[int]) -> bool:
     for field_id in ids:
-        left, right = (_decoded(column_of(batch, schema, field_id)[0]) for batch in (a, b))
+        left, right = (_decoded(extract_column(batch, schema, field_id)[0]) for batch in (a, b))
         if not left.is_null().equals(right.is_null()) or not comparable(left).equals(comparable(right)):
             return False
     return True
@@ -136,10 +136,10 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 def _by_partition(rows: Iterator[pa.RecordBatch], context: WriteContext, added: Sequence[DataFile]) -> list[Positions]:
     """Row numbers in the order of the new files, which hold one partition after the other."""
-    by_partition: dict[tuple[Any, ...], list[Positions]] = {tuple(map(identity_of, f.partition)): [] for f in added}
+    by_partition: dict[tuple[Any, ...], list[Positions]] = {tuple(map(value_identity, f.partition)): [] for f in added}
     for batch in rows:
         for partition, part in split_by_partition(batch, context):
-            key = tuple(map(identity_of, partition))
+            key = tuple(map(value_identity, partition))
             if key not in by_partition:
                 raise VerificationError(f"no new file has partition {partition}")
             by_partition[key].append(np.asarray(part.column(part.num_columns - 1)))
@@ -153,7 +153,7 @@ def _by_partition(rows: Iterator[pa.RecordBatch], context: WriteContext, added: 
 def _rows_by_partition(added: Sequence[DataFile]) -> Mapping[tuple[Any, ...], int]:
     counts: dict[tuple[Any, ...], int] = {}
     for f in added:
-        key = tuple(map(identity_of, f.partition))
+        key = tuple(map(value_identity, f.partition))
         counts[key] = counts.get(key, 0) + f.record_count
     return counts
 

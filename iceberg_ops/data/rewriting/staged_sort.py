@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from iceberg_ops.data.arrow.batch_sizes import dictionary_bytes, own_bytes
-from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.arrow.read_ahead import prefetched
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.sort_keys import Keys, joined, sorted_indices
 from iceberg_ops.data.reading.reader import WHOLE_BYTES, tasks_ahead
@@ -32,15 +32,15 @@ from iceberg_ops.data.rewriting.rewrite import (
     Tally,
     key_ids,
     key_maker,
-    key_sample_of,
-    rows_of,
+    open_writer,
+    read_live_rows,
+    sample_keys,
     verified,
-    writer_of,
 )  # fmt: skip
-from iceberg_ops.data.sorting.external_sort import Run, in_one, in_pieces, merged, run_batch_bytes, slices_of
+from iceberg_ops.data.sorting.external_sort import Run, in_one, in_pieces, merged, run_batch_bytes, slice_batch
 from iceberg_ops.data.sorting.key_sample import KeySample, key_columns
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -106,7 +106,7 @@ class StagedSort:
 
     def part_texts(self) -> list[str]:
         """The inputs of stage 1. Takes the sample. Raises CorruptTableError."""
-        self._io.write(_sample_location(self._folder, self.work), key_sample_of(self.work, self._io).to_bytes())
+        self._io.write(_sample_location(self._folder, self.work), sample_keys(self.work, self._io).to_bytes())
         cuts = _even(self.work.tasks, self._parts)
         return [json.dumps([self._folder, replace(self.work, tasks=tasks).to_json()]) for tasks in cuts]
 
@@ -140,12 +140,12 @@ class StagedSort:
         try:
             return verified(self.work, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
         except VerificationError:
-            OwnFiles(self._io, [f.file_path for f in added]).discard()
+            CreatedFiles(self._io, [f.file_path for f in added]).discard()
             raise
 
     def clear(self) -> None:
         """Delete all staged files, also those of attempts that failed or ran twice."""
-        OwnFiles(self._io, [info.location for info in self._io.list_prefix(self._folder)]).discard()
+        CreatedFiles(self._io, [info.location for info in self._io.list_prefix(self._folder)]).discard()
         remove_empty_folders(self._io, self._folder)
 
 
@@ -164,7 +164,7 @@ def sort_part(text: str) -> str:
     tasks = [task_from_json(task) for task in work.tasks]
     runs, rows = [], []
     with tasks_ahead(io, tasks, whole=WHOLE_BYTES) as near:
-        for held in in_pieces(tally.counted(rows_of(tasks, work, read, near, tally.read)), work.memory_limit_bytes):
+        for held in in_pieces(tally.counted(read_live_rows(tasks, work, read, near, tally.read)), work.memory_limit_bytes):
             whole = in_one(held)
             held.clear()
             location = f"{folder}/{work.operation_id}-{uuid.uuid4()}.arrow"
@@ -181,8 +181,8 @@ def write_range(text: str) -> str:
     io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
     make = key_maker(work, read.projected, _sample(work, read, io, folder))
     runs = [_opened(io, *share) for share in shares]
-    rows = ahead(merged(runs, make, work.memory_limit_bytes))
-    writer = writer_of(work, io, [task_from_json(task) for task in work.tasks], make, io)
+    rows = prefetched(merged(runs, make, work.memory_limit_bytes))
+    writer = open_writer(work, io, [task_from_json(task) for task in work.tasks], make, io)
     try:
         for batch in rows:
             writer.write_canonical(batch)
@@ -237,7 +237,7 @@ def _write_run(
         pa.ipc.new_file(sink, whole.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
     ):
         for end in ends:
-            for batch in slices_of(whole, order[start:end], _BATCH_ROWS, most_bytes):
+            for batch in slice_batch(whole, order[start:end], _BATCH_ROWS, most_bytes):
                 writer.write_batch(batch)
                 written += 1
                 largest = max(largest, own_bytes(batch))

@@ -79,7 +79,7 @@ class Sorter:
         """Every row, in order; after this no rows can be added."""
         if not self._runs:
             if self._held:
-                yield from slices_of(*sorted_piece(self._held, self._make), BATCH_ROWS, BATCH_BYTES)
+                yield from slice_batch(*sorted_piece(self._held, self._make), BATCH_ROWS, BATCH_BYTES)
             return
         if self._held:
             self._spill()
@@ -99,7 +99,7 @@ class Sorter:
         self._bytes = 0
         self._spilled.append(len(order))
         path = Path(self._folder.name) / f"{len(self._runs)}.arrow"
-        self._runs.append(_written_run(path, slices_of(ordered, order, BATCH_ROWS // 4, run_batch_bytes(self._limit))))
+        self._runs.append(_written_run(path, slice_batch(ordered, order, BATCH_ROWS // 4, run_batch_bytes(self._limit))))
 
 
 def piece_bytes(memory_limit: int) -> int:
@@ -148,7 +148,7 @@ def in_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return combined[0]
 
 
-def slices_of(batch: pa.RecordBatch, order: Order, most_rows: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
+def slice_batch(batch: pa.RecordBatch, order: Order, most_rows: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
     """The batch's rows in that order, at most ``most_rows`` and about ``most_bytes`` (or a single row) at a time."""
     rows = max(1, min(most_rows, most_bytes * batch.num_rows // max(own_bytes(batch), 1)))
     start = 0
@@ -239,7 +239,7 @@ def _merged_at_once(runs: Sequence[Run], make: KeyMaker, memory_limit: int) -> I
         final = len(order)
         if last_rows:
             final = int(np.flatnonzero(np.isin(order, last_rows))[0]) + 1
-        yield from slices_of(whole, order[:final], BATCH_ROWS, BATCH_BYTES)
+        yield from slice_batch(whole, order[:final], BATCH_ROWS, BATCH_BYTES)
         taken = np.bincount(np.searchsorted(starts, order[:final], side="right") - 1, minlength=len(live))
         for run, n in zip(live, taken, strict=True):
             run.drop(int(n))

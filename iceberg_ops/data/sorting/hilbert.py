@@ -20,7 +20,7 @@ def transposed(ranks: Sequence[npt.NDArray[np.uint64]], bits: int) -> list[npt.N
     """Numbers whose interleaved bits are the place of each point; ``ranks`` are its columns, of ``bits`` (16 at most) each."""
     columns = [rank.astype(np.uint16) for rank in ranks]
     for bit in range(bits - 1, 0, -1):
-        _untwist(columns, bit)
+        _undo_transform(columns, bit)
     for i in range(1, len(columns)):
         columns[i] ^= columns[i - 1]
     turned = np.zeros_like(columns[0])
@@ -29,7 +29,7 @@ def transposed(ranks: Sequence[npt.NDArray[np.uint64]], bits: int) -> list[npt.N
     return [(column ^ turned).astype(np.uint64) for column in columns]
 
 
-def _untwist(columns: list[Words], bit: int) -> None:
+def _undo_transform(columns: list[Words], bit: int) -> None:
     """Undo the curve's transformation inside the halves of this bit: mirror the first column where the bit is set, else
     exchange."""
     below = np.uint16((1 << bit) - 1)

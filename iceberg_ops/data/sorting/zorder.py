@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_ops.data.columns.partition_values import distinct
-from iceberg_ops.data.columns.sort_keys import KeyMaker, Keys, column_of, comparable
+from iceberg_ops.data.columns.sort_keys import KeyMaker, Keys, comparable, extract_column
 from iceberg_ops.data.sorting.external_sort import in_one
 from iceberg_ops.data.sorting.hilbert import transposed
 from iceberg_ops.spec.schema import Schema
@@ -36,7 +36,7 @@ def zorder_cuts(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> l
     data."""
     bits = bits_per_column(len(field_ids))
     batch = in_one(sample.to_batches()) if sample.num_rows else None
-    return [None if batch is None else _cuts(comparable(column_of(batch, schema, i)[0]), 1 << bits) for i in field_ids]
+    return [None if batch is None else _cuts(comparable(extract_column(batch, schema, i)[0]), 1 << bits) for i in field_ids]
 
 
 def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Array | None], curve: str = "zorder") -> KeyMaker:
@@ -46,7 +46,7 @@ def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Arra
     def make(rows: pa.RecordBatch) -> Keys:
         ranks = []
         for field_id, cut in zip(field_ids, cuts, strict=True):
-            array = column_of(rows, schema, field_id)[0]
+            array = extract_column(rows, schema, field_id)[0]
             rank = np.zeros(len(array), np.uint64) if cut is None else _rank(comparable(array), cut)
             # Scaled to all bits: cells of the curve are then halves, quarters, ... of the rows.
             spread = (rank << np.uint64(bits)) // np.uint64(1 if cut is None else len(cut) + 1)

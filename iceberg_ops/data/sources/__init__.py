@@ -3,5 +3,5 @@
 ``source_folder`` lists, ``source_fit`` and ``source_parts`` read Parquet without conversion, ``text`` reads CSV and JSON,
 ``imported_files`` and ``imported_rows`` import files unchanged.
 
-    footer, schema = footer_of(io, location)
+    footer, schema = read_parquet_footer(io, location)
 """

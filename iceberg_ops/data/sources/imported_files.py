@@ -20,7 +20,7 @@ from iceberg_ops.data.arrow.arrow_schema import type_of_arrow
 from iceberg_ops.data.arrow.plain_types import plain_schema
 from iceberg_ops.data.columns.file_columns import ColumnIds, FileColumn, child_arrow_fields, has_ids
 from iceberg_ops.data.formats.footer_statistics import TrustedStatistics, holds_nulls_only
-from iceberg_ops.data.formats.metrics import BoundsOf, Observer, enclosing, file_metrics, value_of
+from iceberg_ops.data.formats.metrics import BoundsOf, Observer, canonical_value, enclosing, file_metrics
 from iceberg_ops.data.formats.parquet_encryption import has_encrypted_columns
 from iceberg_ops.data.formats.parquet_reader import group_offset
 from iceberg_ops.data.sources.imported_forms import misread_form
@@ -72,7 +72,7 @@ class ImportedFile:
     names: Mapping[int, str]
 
 
-def footer_of(io: FileIO, location: str) -> tuple[pq.FileMetaData, pa.Schema]:
+def read_parquet_footer(io: FileIO, location: str) -> tuple[pq.FileMetaData, pa.Schema]:
     """A Parquet file's footer and Arrow schema. Raises DataError that names the file if it is not a Parquet file.
 
     Timestamps of the old type INT96 are instants in microseconds; every engine writes and reads them so.
@@ -114,12 +114,12 @@ def _with_instants(schema: pa.Schema, leaves_: frozenset[int]) -> pa.Schema:
 
 def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, partition: Sequence[Any]) -> ImportedFile:
     """The file as a data file of the table. Raises SchemaError, DataError."""
-    footer, arrow = footer_of(io, location)
+    footer, arrow = read_parquet_footer(io, location)
     try:
         columns = ColumnIds(target.mapping, target.schema).columns(arrow)
         of_table = _Columns(location, target, footer, _int96_leaves(footer), has_ids(arrow))
         stored = Schema(StructType(of_table.of_level(columns, None, target.mapping)), target.schema.schema_id)
-        bounds = _bounds_of(location, columns, footer.created_by)
+        bounds = _footer_bounds(location, columns, footer.created_by)
     except (CorruptTableError, UnicodeDecodeError) as e:
         raise DataError(f"file {location}: {e}") from None
     except SchemaError as e:
@@ -144,7 +144,7 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
         split_offsets=offsets,
     )
     check_rows(io, file, Footer(footer, columns, arrow), target.schema, target.spec, target.mapping)
-    return ImportedFile(file, {} if of_table.own_ids else dict(_names_of(columns)))
+    return ImportedFile(file, {} if of_table.own_ids else dict(_field_names(columns)))
 
 
 def _known(by_id: Mapping[int, T], schema: Schema) -> dict[int, T]:
@@ -152,15 +152,17 @@ def _known(by_id: Mapping[int, T], schema: Schema) -> dict[int, T]:
     return {i: n for i, n in by_id.items() if schema.fields_by_id[i].type != UNKNOWN}
 
 
-def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
+def _field_names(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
     """Field ids and names of columns and of fields of structs; the parts of lists and maps are named by their roles."""
     for c in columns:
         if c.field_id is not None:
             yield c.field_id, c.name
         if pa.types.is_struct(c.type):
-            yield from _names_of(c.children)
+            yield from _field_names(c.children)
         else:
-            yield from (name for part in c.children for name in _names_of(part.children if pa.types.is_struct(part.type) else ()))
+            yield from (
+                name for part in c.children for name in _field_names(part.children if pa.types.is_struct(part.type) else ())
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +274,7 @@ def _check_required(location: str, target: ImportTarget, stored: Schema) -> None
             raise SchemaError(f"file {location} has no column {target.schema.names_by_id[field_id]!r}, which is required")
 
 
-def _bounds_of(location: str, columns: Sequence[FileColumn], created_by: str | None) -> BoundsOf:
+def _footer_bounds(location: str, columns: Sequence[FileColumn], created_by: str | None) -> BoundsOf:
     """Bounds from the footer, if a reader of the file would trust those of every row group. Raises DataError for text that is not
     UTF-8."""
     types = [t for c in columns for t in _leaf_types(c)]
@@ -299,7 +301,7 @@ def _check_text(location: str, f: NestedField, chunk: pq.ColumnChunkMetaData) ->
         return
     try:
         for raw in (statistics.min_raw, statistics.max_raw):
-            value_of(f.type, raw)
+            canonical_value(f.type, raw)
     except UnicodeDecodeError as e:
         raise DataError(f"file {location}: column {f.name!r} is a string, and holds bytes that are not UTF-8: {e}") from None
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.arrow.arrow_values import array_of, values_of
-from iceberg_ops.data.arrow.nested_nulls import entries_of
+from iceberg_ops.data.arrow.nested_nulls import map_entries
 from iceberg_ops.data.columns.file_columns import FileColumn, child_arrow_fields, find_column
 from iceberg_ops.data.columns.missing_values import ancestors
 from iceberg_ops.data.columns.partition_values import distinct
@@ -42,7 +42,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_mapping import NameMapping
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import VARIANT, IcebergType, ListType, MapType, NestedField, StructType, child_fields
@@ -150,7 +150,7 @@ def _is_before_gregorian(type_: IcebergType, array: pa.Array) -> bool:
     if isinstance(type_, ListType):
         return _is_before_gregorian(type_.element.type, array.flatten())
     if isinstance(type_, MapType):
-        parts = zip((type_.key, type_.value), entries_of(array).flatten(), strict=True)
+        parts = zip((type_.key, type_.value), map_entries(array).flatten(), strict=True)
         return any(_is_before_gregorian(f.type, part) for f, part in parts)
     if pa.types.is_date32(array.type):
         least, first = pc.min(array.view(pa.int32())).as_py(), _FIRST_GREGORIAN
@@ -164,7 +164,7 @@ def _is_before_gregorian(type_: IcebergType, array: pa.Array) -> bool:
 def _other_than(value: Any, type_: IcebergType, held: pa.Array) -> str | None:
     """A value in ``held`` that differs from ``value``, as text; NaN equals NaN."""
     values = values_of(type_, distinct(held).dictionary) + ([None] if held.null_count else [])
-    return next((_shown(type_, v) for v in values if identity_of(v) != identity_of(value)), None)
+    return next((_shown(type_, v) for v in values if value_identity(v) != value_identity(value)), None)
 
 
 def _shown(type_: IcebergType, value: Any) -> str:

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.config.whole_numbers import parse_count
 from iceberg_ops.data.arrow.arrow_schema import arrow_type
 from iceberg_ops.data.arrow.plain_types import is_list, plain_schema
 from iceberg_ops.data.columns.file_columns import child_arrow_fields
 from iceberg_ops.data.formats.parquet_encryption import file_has_encrypted_columns
-from iceberg_ops.data.sources.source_parts import SourcePart, parts_of
+from iceberg_ops.data.sources.source_parts import SourcePart, row_group_parts
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.types import UNKNOWN, DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
@@ -69,7 +69,7 @@ def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
         raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
     if any(footer.schema.column(n).physical_type == "INT96" for n in range(footer.num_columns)):
         raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
-    parts = parts_of(path, footer)
+    parts = row_group_parts(path, footer)
     if parts is None:
         raise UnsupportedError(f"source {path}: offsets do not tell its row groups apart")
     return parts
@@ -114,7 +114,7 @@ def _is_of_old_spark(footer: pq.FileMetaData, *, int96: bool = False) -> bool:
     if version is None:
         return False
     since, legacy = ((3, 1), _LEGACY_INT96) if int96 else ((3, 0), _LEGACY_DATES)
-    numbers = tuple(count_of(part) or 0 for part in version.decode("ascii", "replace").split(".")[:2])
+    numbers = tuple(parse_count(part) or 0 for part in version.decode("ascii", "replace").split(".")[:2])
     return numbers < since or legacy in notes
 
 

@@ -26,7 +26,7 @@ RelativeName = tuple[str, ...]
 """A file's name below a folder, in parts."""
 
 
-class OwnPlaces:
+class TableFolders:
     """The folders of ``table``'s files: its current folders, and its former ones, because its files stay there. Symbolic links of
     this machine are followed. A path from a user is compared in two forms: as it is written, because it is opened in this form, and
     as it would be recorded (``location-mapping`` applies to recorded locations)."""

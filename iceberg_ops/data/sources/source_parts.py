@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow.arrow_sources import arrow_failures
-from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.arrow.read_ahead import prefetched
 from iceberg_ops.data.columns.file_columns import ColumnIds, child_arrow_fields
 from iceberg_ops.data.formats.encoding_hints import hints_from
 from iceberg_ops.data.formats.parquet_options import EncodingHints
@@ -49,7 +49,7 @@ def source_io() -> FileIO:
     return ChangingFilesIO(load_file_io())
 
 
-def parts_of(location: str, footer: pq.FileMetaData) -> list[SourcePart] | None:
+def row_group_parts(location: str, footer: pq.FileMetaData) -> list[SourcePart] | None:
     """A file's row groups, small ones joined up to a task's minimum bytes; None if their offsets do not separate them."""
     offsets = [group_offset(footer.row_group(i)) for i in range(footer.num_row_groups)]
     if any(a >= b for a, b in itertools.pairwise(offsets)):
@@ -99,7 +99,7 @@ def source_hints(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> Enc
 def read_parts(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> Generator[pa.RecordBatch]:
     """The rows of the parts, in order, in the files' own types. Raises DataError that names a file which cannot be read."""
     rows = _rows(io, parts, _by_name(schema))
-    return ahead(rows) if sum(p.size for p in parts) > _AHEAD_BYTES else rows
+    return prefetched(rows) if sum(p.size for p in parts) > _AHEAD_BYTES else rows
 
 
 def _rows(io: FileIO, parts: Sequence[SourcePart], ids: ColumnIds) -> Generator[pa.RecordBatch]:

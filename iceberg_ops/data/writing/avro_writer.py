@@ -22,7 +22,7 @@ from iceberg_ops.data.formats import avro_codecs
 from iceberg_ops.data.formats.storable import check_storable
 from iceberg_ops.data.writing.new_files import open_new_file
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import FileIO, discard_output
 from iceberg_ops.serde.avro.avro_names import record_names
@@ -78,10 +78,10 @@ class AvroFileWriter:
         location: str,
         partition: Sequence[Any],
         target_size: int,
-        created: OwnFiles | None = None,
+        created: CreatedFiles | None = None,
     ) -> None:
         self.location = location
-        self._created = created or OwnFiles(io)
+        self._created = created or CreatedFiles(io)
         self._context, self._io, self._partition, self._target = context, io, tuple(partition), target_size
         check_storable(context.file_schema, FileFormat.AVRO)
         self._fields = context.file_schema.fields

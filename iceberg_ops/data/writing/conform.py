@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema, arrow_type
-from iceberg_ops.data.arrow.nested_nulls import entries_of
+from iceberg_ops.data.arrow.nested_nulls import map_entries
 from iceberg_ops.data.arrow.plain_types import plain_batch
 from iceberg_ops.data.arrow.stored_texts import with_checked_texts
 from iceberg_ops.data.columns.file_columns import ColumnIds, FileColumn
@@ -130,7 +130,7 @@ def _check(f: NestedField, array: pa.Array, name: str) -> None:
     elif isinstance(f.type, ListType):
         _check(f.type.element, array.flatten(), f"{name}.element")
     elif isinstance(f.type, MapType):
-        _check(f.type.value, entries_of(array).field(1), f"{name}.value")
+        _check(f.type.value, map_entries(array).field(1), f"{name}.value")
 
 
 def _requires(f: NestedField) -> bool:

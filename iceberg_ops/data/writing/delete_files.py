@@ -33,14 +33,14 @@ from iceberg_ops.data.writing.file_names import FileNames
 from iceberg_ops.data.writing.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import FileWriter
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.puffins.deletion_vector import MAX_POSITION, serialize
 from iceberg_ops.serde.puffins.puffin import DELETION_VECTOR, BlobToWrite, write_puffin
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH, DELETE_FILE_POS, POS_ID
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.types import NestedField, StructType, can_be_key
@@ -74,9 +74,9 @@ def write_position_deletes(
     granularity = granularity or DELETE_GRANULARITY.of(context.properties)
     groups: dict[Any, list[DataFile]] = {}
     for file in sorted(positions, key=lambda f: f.file_path):
-        key = file.file_path if granularity == "file" else (file.spec_id, tuple(identity_of(v) for v in file.partition))
+        key = file.file_path if granularity == "file" else (file.spec_id, tuple(value_identity(v) for v in file.partition))
         groups.setdefault(key, []).append(file)
-    maker = _Maker(context, io, FileNames(task_id, operation_id), OwnFiles(io))
+    maker = _Maker(context, io, FileNames(task_id, operation_id), CreatedFiles(io))
 
     def write(files: list[DataFile]) -> list[DataFile]:
         return _position_files(maker, {f: ascending(positions[f]) for f in files})
@@ -91,7 +91,7 @@ class _Maker:
     context: WriteContext
     io: FileIO
     names: FileNames
-    created: OwnFiles
+    created: CreatedFiles
 
     def begin(
         self, write_context: WriteContext, schema: Schema, partition: Sequence[Any], hints: EncodingHints | None = None
@@ -99,7 +99,7 @@ class _Maker:
         """A file of ``schema`` in a partition of the spec of ``own``."""
         target = DELETE_TARGET_FILE_SIZE_BYTES.of(self.context.properties)
         form, context = delete_format(self.context), _delete_context(write_context, schema)
-        location = write_context.location_of(partition, self.names.next(f"-deletes.{form.value}"))
+        location = write_context.new_file_location(partition, self.names.next(f"-deletes.{form.value}"))
         if form is FileFormat.AVRO:
             return AvroFileWriter(context, self.io, location, partition, target, self.created)
         return ParquetFileWriter(context, self.io, location, partition, target, hints, created=self.created)
@@ -238,7 +238,7 @@ def write_equality_deletes(
     partition: Sequence[Any] = (),
     operation_id: str,
     task_id: str = "00000",
-    created: OwnFiles | None = None,
+    created: CreatedFiles | None = None,
 ) -> list[DataFile]:
     """Equality delete files of one partition tuple (of ``context.spec``; empty: global deletes need an unpartitioned spec).
 
@@ -249,7 +249,7 @@ def write_equality_deletes(
     if context.format_version < 2:
         raise UnsupportedError("not supported: equality deletes in a v1 table, because they came with v2")
     schema = _equality_schema(context, equality_ids)
-    maker = _Maker(context, io, FileNames(task_id, operation_id), created or OwnFiles(io))
+    maker = _Maker(context, io, FileNames(task_id, operation_id), created or CreatedFiles(io))
     done: list[DataFile] = []
     writer: FileWriter | None = None
 

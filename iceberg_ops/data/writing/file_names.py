@@ -46,7 +46,7 @@ class FileNames:
         return f"{self._prefix}-{self._count:05d}{suffix}"
 
 
-def names_of(operation_id: str) -> re.Pattern[str]:
+def operation_files_pattern(operation_id: str) -> re.Pattern[str]:
     """A pattern that is found (``search``) in the names of an operation's files, unfinished ones included, but not in those of
     another operation whose id begins with this id (a later evaluation of the same run)."""
     return re.compile(rf"-{re.escape(operation_id)}-{_ATTEMPT}-\d{{5,}}[-.][^/]*$")

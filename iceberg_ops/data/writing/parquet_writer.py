@@ -25,7 +25,7 @@ from iceberg_ops.data.formats.parquet_reader import group_offset
 from iceberg_ops.data.formats.storable import check_storable
 from iceberg_ops.data.writing.new_files import open_new_file
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.io.file_io import FileIO, discard_output
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 
@@ -55,10 +55,10 @@ class ParquetFileWriter:
         target_size: int,
         hints: EncodingHints | None = None,
         ratio: float | None = None,
-        created: OwnFiles | None = None,
+        created: CreatedFiles | None = None,
     ) -> None:
         self.location = location
-        self._created = created or OwnFiles(io)
+        self._created = created or CreatedFiles(io)
         self._expected_ratio = ratio
         self._context, self._io, self._hints = context, io, hints
         self._partition, self._target = tuple(partition), target_size

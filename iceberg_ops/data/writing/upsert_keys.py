@@ -17,10 +17,10 @@ from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.data.writing.delete_files import write_equality_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import split_by_partition
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 
 MOST_HELD_BYTES = 64 << 20
 
@@ -45,7 +45,7 @@ class UpsertKeys:
         self._contexts = [keys.with_spec(spec_id) for spec_id in plan.spec_ids]
         self._held: dict[tuple[int, Any], tuple[tuple[Any, ...], list[pa.RecordBatch]]] = {}
         self._bytes = 0
-        self._created = OwnFiles(io)
+        self._created = CreatedFiles(io)
         self._done: list[DataFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -53,7 +53,7 @@ class UpsertKeys:
         rows = conform(batch.select([f.name for f in self._schema.fields]), self._schema)
         for place, context in enumerate(self._contexts):
             for partition, keys in split_by_partition(rows, context):
-                key = (place, tuple(identity_of(v) for v in partition))
+                key = (place, tuple(value_identity(v) for v in partition))
                 self._held.setdefault(key, (tuple(partition), []))[1].append(keys)
                 self._bytes += keys.get_total_buffer_size() // max(1, rows.num_rows) * keys.num_rows
         if self._bytes > MOST_HELD_BYTES:

@@ -1,7 +1,7 @@
 """The table information that a writer needs, as a value that can be sent to other processes.
 
-``location_of`` gives the location of a new file, like Java's location providers: below ``write.data.path`` or the table's ``data``
-folder, by partition, or behind a hash of the name for object stores.
+``new_file_location`` gives the location of a new file, like Java's location providers: below ``write.data.path`` or the table's
+``data`` folder, by partition, or behind a hash of the name for object stores.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class WriteContext:
             return location + "/data"
         return below(location, location_set)
 
-    def location_of(self, partition: Sequence[Any], file_name: str) -> str:
+    def new_file_location(self, partition: Sequence[Any], file_name: str) -> str:
         """The location of a new file with that partition and name."""
         path = partition_path(self.spec, partition, self.known_fields) if self.spec.fields else ""
         if not OBJECT_STORE_ENABLED.of(self.properties):

@@ -32,11 +32,11 @@ from iceberg_ops.data.writing.open_files import most_open_files
 from iceberg_ops.data.writing.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.writing.row_order import RowOrder
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.errors import DataError, SchemaError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
-from iceberg_ops.spec.partition_keys import identity_of
+from iceberg_ops.spec.partition_keys import value_identity
 from iceberg_ops.spec.partitioning import PartitionField, partition_field_type
 
 MOST_BUFFERED_BYTES = 512 << 20
@@ -90,12 +90,12 @@ class RollingWriter:
         names: FileNames | None = None,
         target_size: int | None = None,
         hints: EncodingHints | None = None,
-        created: OwnFiles | None = None,
+        created: CreatedFiles | None = None,
         order: KeyMaker | None = None,
     ) -> None:
         """``order``: the keys of a required row order, besides that of ``context.sort_order``."""
         self._context, self._io, self._hints = context, io, hints
-        self._created = created or OwnFiles(io)
+        self._created = created or CreatedFiles(io)
         self._order = order or claimed_order(context)
         self._check: RowOrder | None = None
         self.rows_in_order = 0
@@ -189,7 +189,7 @@ class RollingWriter:
     def _open(self) -> FileWriter:
         form = self._context.file_format
         self._check = None if self._order is None else RowOrder(self._order)
-        location = self._context.location_of(self._partition, self._names.next(f".{form.value}"))
+        location = self._context.new_file_location(self._partition, self._names.next(f".{form.value}"))
         if form is FileFormat.AVRO:
             return AvroFileWriter(self._context, self._io, location, self._partition, self._target, self._created)
         return ParquetFileWriter(
@@ -219,13 +219,13 @@ class PartitionedWriter:
         order: KeyMaker | None = None,
         most_buffered_bytes: int = MOST_BUFFERED_BYTES,
         most_open: int | None = None,
-        created: OwnFiles | None = None,
+        created: CreatedFiles | None = None,
     ) -> None:
         """``order`` as for ``RollingWriter``, for each partition's rows."""
         self._context, self._io, self._fanout, self._order = context, io, fanout, order
         self._most_buffered = most_buffered_bytes
         self._most_open = most_open or most_open_files()
-        self._created = created or OwnFiles(io)
+        self._created = created or CreatedFiles(io)
         self._target = target_size
         self.hints = hints
         """The encodings for the files of later partitions."""
@@ -301,7 +301,7 @@ class PartitionedWriter:
         self._created.handed_over()
 
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
-        key = tuple(identity_of(v) for v in partition)
+        key = tuple(value_identity(v) for v in partition)
         open_writer = self._writers.get(key)
         if open_writer is not None:
             return open_writer

@@ -27,7 +27,7 @@ def shown(arguments: Sequence[Bound]) -> str:
     return ", ".join(str(a.type) for a in arguments)
 
 
-def name_of(type_: IcebergType) -> str:
+def type_name(type_: IcebergType) -> str:
     return str(getattr(type_, "name", ""))
 
 
@@ -38,7 +38,7 @@ def common_type(arguments: Sequence[Bound], what: str) -> PrimitiveType:
         type_ = argument.type
         if type_ == UNKNOWN:
             continue
-        if name_of(type_) not in _COMPARED or not isinstance(type_, PrimitiveType):
+        if type_name(type_) not in _COMPARED or not isinstance(type_, PrimitiveType):
             raise NotEvaluated(f"{what} of type {type_}")
         both = type_ if result == UNKNOWN else _wider(result, type_)
         if both is None:
@@ -73,10 +73,10 @@ def _digits_beside_decimal(argument: Bound) -> tuple[int, int]:
 
 def same_types(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
     """For comparisons: all are cast to one type, including dates written as text."""
-    dated = [a for a in arguments if name_of(a.type) in _DATED]
+    dated = [a for a in arguments if type_name(a.type) in _DATED]
     kept = arguments
     if dated:
-        kept = [a for a in arguments if not (isinstance(a, Constant) and name_of(a.type) == "string")]
+        kept = [a for a in arguments if not (isinstance(a, Constant) and type_name(a.type) == "string")]
     shared = common_type(kept, "a comparison")
     return [shared] * len(arguments), BOOLEAN
 
@@ -110,7 +110,7 @@ def arithmetic(operator: str) -> Typing:
     """For two numbers, or for a date and days."""
 
     def typing(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
-        names = {name_of(a.type) for a in arguments}
+        names = {type_name(a.type) for a in arguments}
         if not names - {"unknown"} <= _NUMBERS or names == {"unknown"}:
             raise NotEvaluated(f"{operator} of {shown(arguments)}")
         if "unknown" in names:
@@ -146,7 +146,7 @@ def _decimals(operator: str, arguments: Sequence[Bound]) -> tuple[list[Primitive
 
 def quotient(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
     """``/`` for doubles, or for decimals."""
-    names = {name_of(a.type) for a in arguments}
+    names = {type_name(a.type) for a in arguments}
     if "decimal" not in names or names & _FLOATING:
         arithmetic("/")(arguments)
         return [DOUBLE, DOUBLE], DOUBLE
@@ -183,7 +183,7 @@ def signed(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveTy
     return types, result
 
 
-def whole_of(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
+def floor_types(arguments: Sequence[Bound]) -> tuple[list[PrimitiveType], PrimitiveType]:
     """``floor``, ``ceil``: the result for integers and floats is a long."""
     (given,), _ = kept_number(arguments)
     if isinstance(given, DecimalType):

@@ -82,7 +82,7 @@ def _in_int(days: int) -> int:
     return days
 
 
-def _first_of(days: int, unit: str) -> int | None:
+def _first_day(days: int, unit: str) -> int | None:
     if unit == "WEEK":
         return days - weekday(days)
     y, m, _ = civil_from_days(days)
@@ -110,7 +110,7 @@ def date_trunc(unit: str, micros: int) -> int | None:
     if unit in _WIDTHS:
         truncated = micros - micros % _WIDTHS[unit]
     else:
-        first = _first_of(micros // _DAY, unit)
+        first = _first_day(micros // _DAY, unit)
         if first is None:
             return None
         truncated = first * _DAY
@@ -121,7 +121,7 @@ def date_trunc(unit: str, micros: int) -> int | None:
 
 def trunc(days: int, unit: str) -> int | None:
     """The first day of the unit; NULL for a text that is not a unit of days."""
-    return _first_of(days, unit.upper())
+    return _first_day(days, unit.upper())
 
 
 PARTS_OF_DATES: dict[str, Callable[[int], int]] = {

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from iceberg_ops.errors import WhereError
-from iceberg_ops.expressions.like import matcher, pattern_of
-from iceberg_ops.expressions.ordering import key_of, order_key
+from iceberg_ops.expressions.like import matcher, stored_pattern
+from iceberg_ops.expressions.ordering import order_key, order_key_function
 from iceberg_ops.expressions.predicates import BoundReference
 from iceberg_ops.expressions.scalars.casts import caster
 from iceberg_ops.expressions.scalars.functions import FUNCTIONS
@@ -98,7 +98,7 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[BoundCall, Seq
 
 
 def _key(term: BoundCall) -> Callable[[Any], Any]:
-    return order_key if any(a.type in (FLOAT, DOUBLE) for a in term.arguments) else key_of(term.type)
+    return order_key if any(a.type in (FLOAT, DOUBLE) for a in term.arguments) else order_key_function(term.type)
 
 
 def _null_safe(term: BoundCall, arguments: Sequence[Value]) -> Value:
@@ -176,13 +176,13 @@ def _case(_: BoundCall, arguments: Sequence[Value]) -> Value:
 def _like(term: BoundCall, arguments: Sequence[Value]) -> Value:
     pattern = term.arguments[1]
     if isinstance(pattern, Constant) and pattern.value is not None:
-        return _of_one(matcher(pattern_of(pattern.value, "\\")), arguments[0])
+        return _of_one(matcher(stored_pattern(pattern.value, "\\")), arguments[0])
     return _of_two(_matches, *arguments)
 
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        held = pattern_of(pattern, "\\")
+        held = stored_pattern(pattern, "\\")
     except WhereError as e:
         raise ValueError(str(e)) from None
     return matcher(held)(text)

@@ -17,6 +17,7 @@ from iceberg_ops.expressions.scalars.call_types import (
     Typing,
     arithmetic,
     conditional,
+    floor_types,
     logical,
     quotient,
     rounded,
@@ -24,7 +25,6 @@ from iceberg_ops.expressions.scalars.call_types import (
     shown,
     signed,
     whole_numbers,
-    whole_of,
 )
 from iceberg_ops.expressions.scalars.terms import Bound, Constant, NotEvaluated
 from iceberg_ops.spec.types import BOOLEAN, DATE, INT, LONG, STRING, TIMESTAMPTZ, PrimitiveType
@@ -131,8 +131,8 @@ _ENTRIES = (
     _numeric("div", whole_numbers(LONG), numbers.whole_quotient),
     _numeric("negative", signed, numbers.negative),
     _numeric("abs", signed, numbers.absolute),
-    _numeric("floor", whole_of, numbers.floor),
-    _numeric("ceil", whole_of, numbers.ceil),
+    _numeric("floor", floor_types, numbers.floor),
+    _numeric("ceil", floor_types, numbers.ceil),
     Function("round", rounded, _round),
     *(Function(name, same_types) for name in ("=", "<>", "<", "<=", ">", ">=", "<=>", "in")),
     *(Function(name, logical) for name in ("and", "or", "not", "is true", "is false")),

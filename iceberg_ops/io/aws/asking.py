@@ -23,7 +23,7 @@ _SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ServiceResponse:
     """An answer of a service."""
 
     status: int
@@ -34,7 +34,7 @@ class Answered:
         return self.body.decode(errors="replace")
 
 
-Ask = Callable[..., Answered]
+Ask = Callable[..., ServiceResponse]
 """``ask`` below, or a test's."""
 
 
@@ -52,7 +52,7 @@ def ask(
     timeout_s: float = 10.0,
     by_proxy: bool = True,
     sleep: Callable[[float], None] = time.sleep,
-) -> Answered:
+) -> ServiceResponse:
     """The answer, with any status. The request is sent up to three times: after no answer, and after a temporary error. Raises
     CatalogUnavailableError without an answer, OptionError. ``by_proxy``: whether the environment's proxies are used."""
     if not address.startswith(("http://", "https://")):
@@ -67,10 +67,10 @@ def ask(
         request = urllib.request.Request(address, data=body, headers=dict(headers or {}), method=method)
         try:
             with opener.open(request, timeout=timeout_s) as response:
-                return Answered(response.status, response.read(_MOST_BYTES))
+                return ServiceResponse(response.status, response.read(_MOST_BYTES))
         except urllib.error.HTTPError as e:
             with e:
-                answered = Answered(e.code, e.read(_MOST_BYTES))
+                answered = ServiceResponse(e.code, e.read(_MOST_BYTES))
             if attempt == _TRIES or not (e.code in _PASSING or e.code >= _SERVER_ERROR):
                 return answered
         except (OSError, http.client.HTTPException) as e:

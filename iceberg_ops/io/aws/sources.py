@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError, OptionError, TerminalError
-from iceberg_ops.io.aws.asking import Answered, Ask
+from iceberg_ops.io.aws.asking import Ask, ServiceResponse
 from iceberg_ops.io.aws.keys import AwsKeys, KeySource, now
 from iceberg_ops.io.aws.signature import signing_headers
 
@@ -64,7 +64,7 @@ class Services:
 
     def of_web_identity(self, role: Role, token_file: Path) -> AwsKeys:
         """The keys of a role, for a token that the system renews in its file."""
-        token = _text_of(token_file, "the web identity's token")
+        token = _read_text(token_file, "the web identity's token")
         return self._of_sts("AssumeRoleWithWebIdentity", role, {"WebIdentityToken": token}, None)
 
     def _of_sts(self, action: str, role: Role, more: Mapping[str, str], base: KeySource | None) -> AwsKeys:
@@ -129,7 +129,7 @@ class Services:
             )
         token = self.environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
         if file := self.environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
-            token = _text_of(Path(file), "the container's token")
+            token = _read_text(Path(file), "the container's token")
         answer = self.ask(
             "GET", address, headers={"Authorization": token} if token else {}, timeout_s=_METADATA_TIMEOUT_S, by_proxy=False
         )
@@ -166,14 +166,14 @@ def of_program(command: str) -> AwsKeys:
     return _keys(_json(done.stdout, what), what, token="SessionToken")
 
 
-def _text_of(file: Path, what: str) -> str:
+def _read_text(file: Path, what: str) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as e:
         raise TerminalError(f"{what} cannot be read from {file} ({type(e).__name__})") from None
 
 
-def _of_metadata(answer: Answered, what: str) -> AwsKeys:
+def _of_metadata(answer: ServiceResponse, what: str) -> AwsKeys:
     if answer.status != 200:
         raise _refused(what, answer)
     return _keys(_json(answer.body, what), what)
@@ -220,7 +220,7 @@ def _time(text: object) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _refused(what: str, answer: Answered) -> IcebergOpsError:
+def _refused(what: str, answer: ServiceResponse) -> IcebergOpsError:
     code, text = _CODE.search(answer.text), _TEXT.search(answer.text)
     detail = " ".join(part for part in (f"HTTP {answer.status}", code and code[1], text and html.unescape(text[1])) if part)
     if answer.status == 429 or answer.status >= 500:

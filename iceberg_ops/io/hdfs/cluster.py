@@ -80,7 +80,7 @@ class Cluster:
             try:
                 return self._once(call, location)
             except Exception as e:  # noqa: BLE001 - the client has no errors of its own
-                error = error_of(e, location)
+                error = hdfs_error(e, location)
                 hopeless = not isinstance(error, CatalogUnavailableError) or not (again or _is_refusal_for_now(e))
                 if hopeless or _is_of_quota(e) or time.monotonic() + wait > until:
                     raise error from None
@@ -135,7 +135,7 @@ class _NoAnswer(CatalogUnavailableError):
     """The call was given up."""
 
 
-def error_of(error: Exception, location: str) -> Exception:
+def hdfs_error(error: Exception, location: str) -> Exception:
     """This package's error for an error of the client."""
     if isinstance(error, IcebergOpsError):
         return error

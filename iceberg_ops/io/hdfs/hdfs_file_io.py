@@ -18,10 +18,10 @@ from hdfs_native import Client, FileStatus
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.hadoop_settings import HadoopSettings
-from iceberg_ops.io.hdfs.cluster import Cluster, error_of
+from iceberg_ops.io.hdfs.cluster import Cluster, hdfs_error
 from iceberg_ops.io.hdfs.hdfs_input import HdfsInput, whole_file
 from iceberg_ops.io.hdfs.hdfs_output import HdfsOutput, file_exists
-from iceberg_ops.io.hdfs.places import place_of
+from iceberg_ops.io.hdfs.places import parse_place
 
 _PAGE = 1_000
 _LISTINGS = 3
@@ -172,7 +172,7 @@ class HdfsFileIO:
         return None
 
     def _place(self, location: str) -> tuple[Cluster, str]:
-        place = place_of(location, self._settings)
+        place = parse_place(location, self._settings)
         with self._lock:
             if (cluster := self._clusters.get(place.url)) is None:
                 cluster = self._clusters[place.url] = Cluster(place.url, self._settings, self._properties)
@@ -200,4 +200,4 @@ def _next_page(pages: Iterator[FileStatus], location: str) -> list[FileStatus]:
     try:
         return list(islice(pages, _PAGE))
     except Exception as e:
-        raise error_of(e, location) from e
+        raise hdfs_error(e, location) from e

@@ -38,12 +38,12 @@ class HdfsInput(WindowedInput):
     def _range(self, start: int, end: int) -> bytes:
         parts = []
         while start < end:
-            part = self._part_of(start, min(start + _MOST, end))
+            part = self._read_range(start, min(start + _MOST, end))
             parts.append(part)
             start += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _part_of(self, start: int, end: int) -> bytes:
+    def _read_range(self, start: int, end: int) -> bytes:
         reader = self._reader
         try:
             data = self._cluster.do(lambda _: reader.read_range(start, end - start), self._location)

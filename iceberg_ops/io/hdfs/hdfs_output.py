@@ -125,7 +125,7 @@ class Publication:
                     raise CatalogUnavailableError(f"{self._location}: it is not known whether it was written ({e})") from e
 
     def _is_there(self) -> bool:
-        return self._state_of(self._temporary) is not None
+        return self._file_status(self._temporary) is not None
 
     def _is_done(self, *, overwrite: bool) -> bool:
         """A rename that is still in progress is completed by the next attempt, or finds nothing to rename. A file that may be
@@ -134,11 +134,11 @@ class Publication:
             return False
         if overwrite:
             return True
-        status = self._state_of(self._path)
+        status = self._file_status(self._path)
         written = self._written
         return status is not None and (status.length, status.modification_time) == (written.length, written.modification_time)
 
-    def _state_of(self, path: str) -> FileStatus | None:
+    def _file_status(self, path: str) -> FileStatus | None:
         try:
             return self._cluster.ask(lambda client: client.get_file_info(path), self._location)
         except FileNotFoundError:

@@ -24,7 +24,7 @@ class Place:
     path: str
 
 
-def place_of(location: str, settings: HadoopSettings) -> Place:
+def parse_place(location: str, settings: HadoopSettings) -> Place:
     """Raises UnsupportedError for a location that HDFS cannot have."""
     m = _LOCATION.fullmatch(location)
     if m is None or (m[3] is None and not m[2]):
@@ -33,7 +33,7 @@ def place_of(location: str, settings: HadoopSettings) -> Place:
     if scheme and scheme not in SCHEMES:
         raise _refused(location, f"its scheme is none of {', '.join(SCHEMES)}")
     if not authority:
-        if (default := settings.default_of(scheme)) is None:
+        if (default := settings.default_file_system(scheme)) is None:
             raise _refused(location, "it names no name node, and Hadoop's setting fs.defaultFS names none")
         scheme, authority = default
     path = resolved(m[3] or "/")

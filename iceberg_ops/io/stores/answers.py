@@ -42,7 +42,7 @@ def named_errors(location: str) -> Iterator[None]:
             raise gone from None
         raise FileNotFoundError(errno.ENOENT, "no such file", location) from None
     except (BaseError, OSError, ValueError, NotImplementedError) as e:
-        raise error_of(e, location) from None
+        raise store_error(e, location) from None
     except BaseException as e:
         if type(e).__name__ != "PanicException":
             raise
@@ -57,7 +57,7 @@ def missing_bucket(location: str, text: str) -> IcebergOpsError | None:
     return None
 
 
-def error_of(error: Exception, location: str) -> IcebergOpsError:
+def store_error(error: Exception, location: str) -> IcebergOpsError:
     """The typed error for an error of the client that is not about a missing or existing file."""
     text = str(error)
     if (gone := missing_bucket(location, text)) is not None:
@@ -70,9 +70,9 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
     status = int(m[1]) if (m := _STATUS.search(text)) else None
     code = m[1] if (m := _CODE.search(text)) else None
     if isinstance(error, NotImplementedError | NotSupportedError) or code == "NotImplemented":
-        return UnsupportedError(f"not supported: {location}, because the store does not support the request ({said(text)})")
+        return UnsupportedError(f"not supported: {location}, because the store does not support the request ({server_text(text)})")
     if code in _EXPIRED or "ExpiredToken" in text:
-        return TerminalError(f"{location}: the credentials have expired ({said(text)}): renew them, then run the job again")
+        return TerminalError(f"{location}: the credentials have expired ({server_text(text)}): renew them, then run the job again")
     if status is None and isinstance(error, UnauthenticatedError | PermissionDeniedError):
         why = _first_line(text).rpartition("Error: ")[2]
         return TerminalError(f"{location}: the credentials cannot be used ({why}): correct them, then run the job again")
@@ -82,18 +82,20 @@ def error_of(error: Exception, location: str) -> IcebergOpsError:
             f"({_first_line(text)})"
         )
     if code in _CLOCK:
-        return TerminalError(f"{location}: the store's clock and this machine's differ too much ({said(text)}): set the clock")
+        return TerminalError(
+            f"{location}: the store's clock and this machine's differ too much ({server_text(text)}): set the clock"
+        )
     if _REGION.search(text):
-        return TerminalError(f"{location}: the bucket is in another region ({said(text)}): set client.region")
+        return TerminalError(f"{location}: the bucket is in another region ({server_text(text)}): set client.region")
     if "builder error" in text:
         return TerminalError(f"{location}: the address of the store cannot be used: correct it")
     if status in (401, 403):
         return TerminalError(
-            f"{location}: the store refuses access ({said(text)}): correct the credentials, or permit what the job needs"
+            f"{location}: the store refuses access ({server_text(text)}): correct the credentials, or permit what the job needs"
         )
     if status is not None and 400 <= status < 500 and status not in _PASSING:
-        return TerminalError(f"{location}: the store refuses the request ({said(text)})")
-    return CatalogUnavailableError(f"{location}: the store gives no answer ({said(text)})")
+        return TerminalError(f"{location}: the store refuses the request ({server_text(text)})")
+    return CatalogUnavailableError(f"{location}: the store gives no answer ({server_text(text)})")
 
 
 def has_status(error: Exception) -> bool:
@@ -106,7 +108,7 @@ def is_cut(error: Exception) -> bool:
     return not has_status(error) and "response body" in str(error)
 
 
-def said(text: str) -> str:
+def server_text(text: str) -> str:
     """The message of the store or the network: its status and code, and one line."""
     status, code = _STATUS.search(text), _CODE.search(text)
     line = m[2] if (m := _TEXT.search(text)) else m[1] if (m := _ERROR_OF_JSON.search(text)) else None

@@ -58,10 +58,10 @@ def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | N
     container, _, host = bucket.partition("@")
     account = host.partition(".")[0] or None
     config: AzureConfig = {}
-    endpoint = address(properties, "adls.endpoint") or _endpoint_of(host)
-    if text := _of(properties, ("adls.connection-string",), account, host):
+    endpoint = address(properties, "adls.endpoint") or _endpoint_for_host(host)
+    if text := _account_property(properties, ("adls.connection-string",), account, host):
         named = _from_connection_string(text, config)
-        owner = config.get("account_name") or _account_of(named)
+        owner = config.get("account_name") or _account_name(named)
         if account is not None and owner is not None and owner != account:
             raise OptionError(
                 f"property adls.connection-string: is that of account {owner}, and not of {account}, which has the location: name "
@@ -69,7 +69,7 @@ def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | N
             )
         endpoint = named or endpoint
     for name, keys in _NAMES.items():
-        if value := _of(properties, keys, account, host):
+        if value := _account_property(properties, keys, account, host):
             config[name] = value  # type: ignore[literal-required]
     if account is not None:
         config["account_name"] = account
@@ -87,7 +87,7 @@ def azure_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | N
     )
 
 
-def _endpoint_of(host: str) -> str | None:
+def _endpoint_for_host(host: str) -> str | None:
     """The address of an account in another cloud than the public one (``core.chinacloudapi.cn``, ``dfs.fabric.microsoft.com``): the
     account of that name in the public cloud belongs to somebody else. None for the public cloud, which is the client's default."""
     if not host.partition(".")[2] or host.endswith(".core.windows.net"):
@@ -95,7 +95,7 @@ def _endpoint_of(host: str) -> str | None:
     return f"https://{host.replace('.dfs.', '.blob.', 1)}"
 
 
-def _account_of(endpoint: str | None) -> str | None:
+def _account_name(endpoint: str | None) -> str | None:
     """The account whose address Azure made (``account.blob.core.windows.net``); None for another address."""
     match = re.match(r"https?://([a-z0-9]{3,24})(?:-secondary)?\.(?:[a-z0-9-]+\.)?blob\.", endpoint or "")
     return None if match is None else match[1]
@@ -121,14 +121,14 @@ def _given(config: AzureConfig) -> Callable[[], AzureCredential] | None:
 def _lent(renewal: Renewal, account: str | None, host: str) -> AzureSASToken:
     """A vended SAS token, with its expiry. Raises OptionError."""
     properties = renewal()
-    token = _of(properties, _SAS, account, host)
+    token = _account_property(properties, _SAS, account, host)
     if token is None:
         raise OptionError("the catalog lends no SAS token any more")
     names = [f"adls.sas-token-expires-at-ms{suffix}" for suffix in (f".{host}", f".{account}", "")]
     return {"sas_token": token, "expires_at": expiry(properties, names)}
 
 
-def _of(properties: Mapping[str, str], names: tuple[str, ...], account: str | None, host: str) -> str | None:
+def _account_property(properties: Mapping[str, str], names: tuple[str, ...], account: str | None, host: str) -> str | None:
     """A property of the account, which Java names by its host and PyIceberg by its name, else one for all accounts."""
     for name in names:
         for suffix in (f".{host}", f".{account}"):

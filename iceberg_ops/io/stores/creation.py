@@ -91,7 +91,7 @@ class Creation:
         """The attempt that created the object: empty if it has no id, None if there is no object."""
         try:
             with named_errors(location):
-                return attempt_of(self.store, key)
+                return read_attempt_id(self.store, key)
         except FileNotFoundError:
             return None
 
@@ -108,7 +108,7 @@ def new_attempt() -> str:
     return uuid.uuid4().hex
 
 
-def attempt_of(store: ObjectStore, key: str) -> str:
+def read_attempt_id(store: ObjectStore, key: str) -> str:
     """The attempt id of an object; empty if it has none. Raises FileNotFoundError, and the client's errors."""
     attributes = obstore.get(store, key, options={"head": True}).attributes
     return next((value for name, value in attributes.items() if name.lower() == ATTEMPT), "")

@@ -16,7 +16,7 @@ from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure
-from iceberg_ops.io.stores.answers import error_of, has_status, is_cut, missing_bucket
+from iceberg_ops.io.stores.answers import has_status, is_cut, missing_bucket, store_error
 
 _AT_ONCE = 16
 _TRIES = 3
@@ -49,7 +49,7 @@ def delete_object(store: ObjectStore, key: str, location: str) -> IcebergOpsErro
         except FileNotFoundError as e:
             return missing_bucket(location, str(e))
         except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for this file
-            error = error_of(e, location)
+            error = store_error(e, location)
             if not is_cut(e):
                 return error
         else:
@@ -67,7 +67,7 @@ def _in_one_request(store: ObjectStore, batch: list[tuple[str, str]]) -> list[An
         except Exception as e:  # noqa: BLE001 - whatever it is, it is the answer for these files
             if not _is_about_all(e):
                 return [answer for part in _batches(batch, _AT_ONCE) for answer in _one_by_one(store, part)]
-            error = error_of(e, batch[0][1])
+            error = store_error(e, batch[0][1])
             if has_status(e):
                 break
         except BaseException as e:

@@ -16,7 +16,7 @@ from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.forks import OBJECT_STORES
-from iceberg_ops.io.stores.answers import is_cut, named_errors, said
+from iceberg_ops.io.stores.answers import is_cut, named_errors, server_text
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -72,4 +72,4 @@ def _unless_cut(call: Callable[[], _T], location: str) -> _T:
         except GenericError as e:
             if not is_cut(e):
                 raise
-            raise _Cut(f"{location}: the store's answer ends in the middle ({said(str(e))})") from None
+            raise _Cut(f"{location}: the store's answer ends in the middle ({server_text(str(e))})") from None

@@ -29,12 +29,12 @@ from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.forks import OBJECT_STORES
 from iceberg_ops.io.renewal import CurrentProperties, Renewal
 from iceberg_ops.io.stores import azure, gcs, s3
-from iceberg_ops.io.stores.answers import error_of, named_errors, said
+from iceberg_ops.io.stores.answers import named_errors, server_text, store_error
 from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt
 from iceberg_ops.io.stores.deletes import delete_object, delete_objects
 from iceberg_ops.io.stores.listings import folder_content, objects_below
 from iceberg_ops.io.stores.places import Place, file_place, folder_place
-from iceberg_ops.io.stores.ranged_input import Ending, RangedInput
+from iceberg_ops.io.stores.ranged_input import ObjectTail, RangedInput
 from iceberg_ops.io.stores.staged_output import PART, StagedOutput
 from iceberg_ops.io.temporary_names import temporary_name
 
@@ -98,7 +98,7 @@ class ObjectStoreFileIO:
     def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
         """See ``FarFiles``."""
         store, place = self._file(location)
-        ending = Ending.of(store, place.key, location, size=size, suffix_ranges=self._family.suffix_ranges)
+        ending = ObjectTail.of(store, place.key, location, size=size, suffix_ranges=self._family.suffix_ranges)
         return lambda: cast(BinaryIO, RangedInput(ending))
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
@@ -192,13 +192,13 @@ class ObjectStoreFileIO:
 
     def _file(self, location: str) -> tuple[ObjectStore, Place]:
         place = file_place(location)
-        return self._client_of(place, location), place
+        return self._client_for(place, location), place
 
     def _folder(self, location: str) -> tuple[ObjectStore, Place]:
         place = folder_place(location)
-        return self._client_of(place, location), place
+        return self._client_for(place, location), place
 
-    def _client_of(self, place: Place, location: str) -> ObjectStore:
+    def _client_for(self, place: Place, location: str) -> ObjectStore:
         if place.scheme not in self._family.schemes:
             raise UnsupportedError(
                 f"not supported: location {location} with io-impl {self._family.name}, because its scheme is none of "
@@ -218,7 +218,7 @@ class ObjectStoreFileIO:
             return self._family.client(bucket, self._properties, self._renewal)
         except (BaseError, ValueError) as e:
             raise OptionError(
-                f"bucket {bucket}: the client of {self._family.name} refuses the properties ({said(str(e))})"
+                f"bucket {bucket}: the client of {self._family.name} refuses the properties ({server_text(str(e))})"
             ) from None
 
     def _size(self, location: str) -> int | None:
@@ -240,7 +240,7 @@ class ObjectStoreFileIO:
             next(iter(obstore.list(store, "iceberg-ops-no-such-folder", chunk_size=1)), None)
         except (BaseError, OSError) as e:
             if _REFUSED.search(str(e)) is None:
-                raise error_of(e, location) from None
+                raise store_error(e, location) from None
         self._seen.add(bucket)
 
 

@@ -17,7 +17,7 @@ from iceberg_ops.io.windowed_input import TAIL, WindowedInput
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ObjectTail:
     """One version of an object, with its last bytes (``tail``). ``size``: bytes of all of it."""
 
     store: ObjectStore
@@ -28,7 +28,7 @@ class Ending:
     tail: bytes
 
     @classmethod
-    def of(cls, store: ObjectStore, key: str, location: str, *, size: int = 0, suffix_ranges: bool = True) -> Ending:
+    def of(cls, store: ObjectStore, key: str, location: str, *, size: int = 0, suffix_ranges: bool = True) -> ObjectTail:
         """Request the last bytes of ``key`` in ``store``: ``size``, or a few more. Raises FileNotFoundError."""
         tail_size = max(size, TAIL)
         with named_errors(location):
@@ -62,7 +62,7 @@ class Ending:
 class RangedInput(WindowedInput):
     """A reader of the object whose ending was requested."""
 
-    def __init__(self, ending: Ending) -> None:
+    def __init__(self, ending: ObjectTail) -> None:
         self._ending = ending
         super().__init__(ending.size, ending.tail)
 

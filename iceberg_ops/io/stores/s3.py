@@ -1,6 +1,6 @@
 """A client of S3, or of an S3-compatible store, from Iceberg's ``s3.*`` and ``client.*`` properties.
 
-Credentials are those that ``io.aws.found_keys`` finds; the client requests them again before they expire.
+Credentials are those that ``io.aws.key_selection`` finds; the client requests them again before they expire.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from obstore.store import ObjectStore, S3Store
 
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.aws.found_keys import found_keys
+from iceberg_ops.io.aws.key_selection import select_keys
 from iceberg_ops.io.aws.keys import LONGEST_KNOWN, AwsKeys, KeySource, now
 from iceberg_ops.io.renewal import Renewal
 from iceberg_ops.io.stores.settings import address, client_options, expiry, flag, number, refuse, retries
@@ -50,7 +50,7 @@ def s3_store(bucket: str, properties: Mapping[str, str], renewal: Renewal | None
         refuse(properties, {"s3.remote-signing-enabled": "requests are signed here"})
     endpoint = address(properties, "s3.endpoint")
     is_anonymous = flag(properties, "s3.anonymous", False)
-    aws_keys = None if is_anonymous else found_keys(properties, "s3")
+    aws_keys = None if is_anonymous else select_keys(properties, "s3")
     config: S3Config = {**_encryption(properties)}
     if region := properties.get("s3.region") or properties.get("client.region") or (aws_keys.region if aws_keys else None):
         config["region"] = region
@@ -94,7 +94,7 @@ def _as_they_are(keys: AwsKeys) -> S3Config:
 def _lent(renewal: Renewal) -> AwsKeys:
     """Vended keys, with their expiry. Raises OptionError."""
     properties = renewal()
-    return replace(found_keys(properties, "s3").keys(), expires_at=expiry(properties, [_EXPIRES]))
+    return replace(select_keys(properties, "s3").keys(), expires_at=expiry(properties, [_EXPIRES]))
 
 
 def _provider(keys: KeySource) -> S3CredentialProvider:

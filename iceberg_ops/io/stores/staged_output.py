@@ -18,8 +18,8 @@ from obstore.store import ObjectStore
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io.forks import OBJECT_STORES
-from iceberg_ops.io.stores.answers import named_errors, said
-from iceberg_ops.io.stores.creation import ATTEMPT, Creation, attempt_of, new_attempt
+from iceberg_ops.io.stores.answers import named_errors, server_text
+from iceberg_ops.io.stores.creation import ATTEMPT, Creation, new_attempt, read_attempt_id
 from iceberg_ops.io.whole_output import OutputInParts
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class StagedOutput(OutputInParts):
     def _is_there(self) -> bool:
         try:
             with named_errors(self._location):
-                return attempt_of(self._store, self._key) == self._attempt
+                return read_attempt_id(self._store, self._key) == self._attempt
         except (FileNotFoundError, CatalogUnavailableError):
             return False
 
@@ -111,4 +111,4 @@ def _abort(upload: WritableFile) -> None:
         upload.__exit__(RuntimeError, RuntimeError(), None)
     except Exception as e:  # noqa: BLE001 - nothing depends on it
         if _ENDED not in str(e):
-            log.warning("an unfinished upload may be left in the store: %s", said(str(e)))
+            log.warning("an unfinished upload may be left in the store: %s", server_text(str(e)))

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from iceberg_ops.serde.avro.avro_columns import Column, Positions, Walk, each
+from iceberg_ops.serde.avro.avro_columns import Column, ColumnReader, Positions, each
 
 
-def values_of(walk: Walk, column: Column) -> list[Any]:
+def column_values(walk: ColumnReader, column: Column) -> list[Any]:
     """The values of a column of bytes, text or floating-point numbers, None for null. Raises UnicodeDecodeError."""
     if column.starts is None or (column.present is not None and not column.present.any()):
         return [None] * (0 if column.present is None else len(column.present))
@@ -23,7 +23,7 @@ def values_of(walk: Walk, column: Column) -> list[Any]:
     return [v if known else None for v, known in zip(values, column.present.tolist(), strict=True)]
 
 
-def codes_of(columns: Iterable[tuple[Column, Sequence[Any] | None]], rows: int) -> Positions:
+def row_codes(columns: Iterable[tuple[Column, Sequence[Any] | None]], rows: int) -> Positions:
     """One number per row; two rows have different numbers if they differ in one of these columns (given with their Python values,
     if the columns hold no numbers)."""
     codes = np.zeros(rows, np.int64)
@@ -46,7 +46,7 @@ def _parts(column: Column, values: Sequence[Any] | None) -> list[Positions]:
     return [np.array([numbered.setdefault(key, len(numbered)) for key in keys], np.int64)]
 
 
-def values_of_key(walk: Walk, column: Column | None, key: int, rows: int) -> Column:
+def values_of_key(walk: ColumnReader, column: Column | None, key: int, rows: int) -> Column:
     """Per row the value of a key in its map (an array of keys and values); for a repeated key the last value that is not
     null."""
     values_by_row = Column("null", np.zeros(rows, bool))
@@ -61,7 +61,7 @@ def values_of_key(walk: Walk, column: Column | None, key: int, rows: int) -> Col
     return values_by_row
 
 
-def each_pair(walk: Walk, column: Column, rows: int, use: Callable[[Positions, Column, Column], None]) -> None:
+def each_pair(walk: ColumnReader, column: Column, rows: int, use: Callable[[Positions, Column, Column], None]) -> None:
     """Calls ``use(rows, keys, values)`` for all first pairs of maps, all second ones, and so on."""
     if column.starts is None:
         return

@@ -38,7 +38,7 @@ _MOST_BLOCKS = 16
 """Arrays with more blocks count as invalid bytes, because one of them would delay all others."""
 
 
-class NotTaken(Exception):
+class NotDecodable(Exception):
     """This decoder does not support these bytes: the caller uses the record decoder."""
 
 
@@ -59,20 +59,25 @@ class Column:
         return np.ones(rows, bool) if self.present is None else self.present
 
 
-def base_of(node: Any) -> Any:
+def non_null_type(node: Any) -> Any:
     """The type without null."""
     return next((n for n in node if n != "null"), "null") if isinstance(node, list) else node
 
 
 def _named(node: Any) -> Any:
     """A column's type: an array by its schema, anything else only by its kind."""
-    return node if kind_of(node) == "array" else kind_of(node)
+    return node if node_type_name(node) == "array" else node_type_name(node)
 
 
 def is_taken(node: Any) -> bool:
     """Whether this decoder supports the schema."""
     if isinstance(node, list):
-        return len(node) == 2 and node.count("null") == 1 and not isinstance(base_of(node), list) and is_taken(base_of(node))
+        return (
+            len(node) == 2
+            and node.count("null") == 1
+            and not isinstance(non_null_type(node), list)
+            and is_taken(non_null_type(node))
+        )
     if isinstance(node, str):
         return True
     if node["type"] == "record":
@@ -82,13 +87,13 @@ def is_taken(node: Any) -> bool:
     return node["type"] == "fixed" or (node["type"] in _WHOLE | _WIDTHS.keys() | {"bytes", "string"})
 
 
-def kind_of(node: Any) -> str:
+def node_type_name(node: Any) -> str:
     """The name of a type outside a union."""
     kind: str = node if isinstance(node, str) else node["type"]
     return kind
 
 
-class Walk:
+class ColumnReader:
     """Reads fields at many positions of one buffer: ``parts`` one after the other (``raw``, up to ``end``)."""
 
     def __init__(self, parts: Iterable[bytes]) -> None:
@@ -105,7 +110,7 @@ class Walk:
         """Eight bytes at each position, the first the lowest."""
         return self._words[np.minimum(positions, self.end + _BEHIND)]
 
-    def places_of(self, text: bytes) -> Positions:
+    def find_all(self, text: bytes) -> Positions:
         """All positions of this text (not empty), ascending: its rarest byte is searched, then the rest compared."""
         codes = np.frombuffer(text, np.uint8)
         rarest = int(np.bincount(self._bytes[:_SAMPLE], minlength=256)[codes].argmin())
@@ -165,8 +170,8 @@ class Walk:
         """The positions after a value of that type."""
         if isinstance(node, list):
             some, at = self._branches(node, at)
-            return _where(some, at, lambda p, _: self.skip(base_of(node), p))
-        kind = kind_of(node)
+            return _where(some, at, lambda p, _: self.skip(non_null_type(node), p))
+        kind = node_type_name(node)
         if kind == "record":
             for f in node["fields"]:
                 at = self.skip(f["type"], at)
@@ -179,7 +184,7 @@ class Walk:
         """The values of that type (not a record), and the positions after them."""
         if isinstance(node, list):
             return self._optional(node, at)
-        kind = kind_of(node)
+        kind = node_type_name(node)
         if kind in _WHOLE:
             values, at = self.numbers(at)
             return Column(_named(node), None, values), at
@@ -199,10 +204,10 @@ class Walk:
 
     def _optional(self, node: Any, at: Positions) -> tuple[Column, Positions]:
         some, behind = self._branches(node, at)
-        column = Column(_named(base_of(node)), some)
+        column = Column(_named(non_null_type(node)), some)
 
         def read(positions: Positions, rows: Positions | None) -> Positions:
-            present_values, after = self.read(base_of(node), positions)
+            present_values, after = self.read(non_null_type(node), positions)
             column.values, column.starts, column.lengths = (
                 _spread(part, rows, len(at)) for part in (present_values.values, present_values.starts, present_values.lengths)
             )
@@ -299,7 +304,7 @@ def value_at(node: Any, raw: bytes, at: int) -> tuple[Any, int]:
     if isinstance(node, list):
         branch, at = number_at(raw, at)
         return value_at(node[branch], raw, at)
-    kind = kind_of(node)
+    kind = node_type_name(node)
     if kind in _WHOLE:
         return number_at(raw, at)
     if kind == "array":
@@ -380,9 +385,9 @@ def _spread(part: Positions | None, rows: Positions | None, count: int) -> Posit
 
 def _is_bytes_by_number(node: Any) -> bool:
     """Whether it is a record of an integer and bytes."""
-    if isinstance(node, list) or kind_of(node) != "record":
+    if isinstance(node, list) or node_type_name(node) != "record":
         return False
-    kinds = [kind_of(f["type"]) for f in node["fields"] if not isinstance(f["type"], list)]
+    kinds = [node_type_name(f["type"]) for f in node["fields"] if not isinstance(f["type"], list)]
     return len(kinds) == len(node["fields"]) == 2 and kinds[0] in _WHOLE and kinds[1] in ("bytes", "string")
 
 
@@ -390,7 +395,7 @@ def _whole_numbers(node: Any) -> int:
     """How many integers make up a value of that type; 0 if it contains anything else."""
     if isinstance(node, list):
         return 0
-    if kind_of(node) != "record":
-        return int(kind_of(node) in _WHOLE)
+    if node_type_name(node) != "record":
+        return int(node_type_name(node) in _WHOLE)
     inner = [_whole_numbers(f["type"]) for f in node["fields"]]
     return sum(inner) if all(inner) else 0

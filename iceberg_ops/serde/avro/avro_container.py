@@ -173,12 +173,12 @@ def unpack(codec: str, packed: bytes, name: str) -> bytes:
             return raw
         if codec == "null":
             return packed
-        return _unsnap(packed, name) if codec == "snappy" else _unzstd(packed)
+        return _decompress_snappy(packed, name) if codec == "snappy" else _decompress_zstd(packed)
     except (zlib.error, OSError, ValueError) as e:
         raise CorruptTableError(f"{name}: {codec} block cannot be decompressed: {e}") from None
 
 
-def _unsnap(packed: bytes, name: str) -> bytes:
+def _decompress_snappy(packed: bytes, name: str) -> bytes:
     import pyarrow  # noqa: PLC0415 - a codec chosen by name
 
     body, checksum = packed[:-4], packed[-4:]
@@ -196,7 +196,7 @@ def _unsnap(packed: bytes, name: str) -> bytes:
     return raw
 
 
-def _unzstd(packed: bytes) -> bytes:
+def _decompress_zstd(packed: bytes) -> bytes:
     import pyarrow  # noqa: PLC0415 - a codec chosen by name
 
     with pyarrow.input_stream(pyarrow.BufferReader(packed), compression="zstd") as stream:

@@ -3,7 +3,7 @@
 The starts are guessed and then proved. The guess: each record holds a text (a manifest's file paths) with a beginning that many
 records share, so every place with that beginning may be such a text. The proof: records read from the guessed places must join,
 each ending where the next one starts, from the first byte of a block to its last, as many as the block records. Reading is
-deterministic, so a chain that joins is the only possible reading. Other bytes are left to the record decoder (NotTaken).
+deterministic, so a chain that joins is the only possible reading. Other bytes are left to the record decoder (NotDecodable).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from iceberg_ops.serde.avro.avro_columns import Column, NotTaken, Positions, Walk, base_of, kind_of
+from iceberg_ops.serde.avro.avro_columns import Column, ColumnReader, NotDecodable, Positions, node_type_name, non_null_type
 
 _MOST_BEGINNINGS = 8
 _BEGINNING = 8
@@ -28,30 +28,30 @@ _GUESSES_PER_RECORD = 8
 class Records:
     """All records of a file. Fields of a nested record are named ``outer.inner``."""
 
-    walk: Walk
+    walk: ColumnReader
     starts: Positions
     columns: dict[str, Column]
 
 
 def read_records(blocks: Sequence[tuple[int, bytes]], fields: Sequence[Any], text: str) -> Records:
-    """The records of these blocks, each of ``fields`` (an Avro record's). ``text`` names a string field. Raises NotTaken."""
+    """The records of these blocks, each of ``fields`` (an Avro record's). ``text`` names a string field. Raises NotDecodable."""
     names = [f["name"] for f in fields]
     if text not in names or fields[names.index(text)]["type"] != "string" or any(not count and raw for count, raw in blocks):
-        raise NotTaken
+        raise NotDecodable
     finder = _Finder([b for b in blocks if b[0]], fields, names.index(text))
     return finder.find()
 
 
-def read_fields(walk: Walk, fields: Iterable[Any], at: Positions) -> tuple[dict[str, Column], Positions]:
-    """These fields one after the other, and the positions after them. Raises NotTaken for a record that may be null."""
+def read_fields(walk: ColumnReader, fields: Iterable[Any], at: Positions) -> tuple[dict[str, Column], Positions]:
+    """These fields one after the other, and the positions after them. Raises NotDecodable for a record that may be null."""
     columns: dict[str, Column] = {}
     for f in fields:
         name, node = f["name"], f["type"]
-        if not isinstance(node, list) and kind_of(node) == "record":
+        if not isinstance(node, list) and node_type_name(node) == "record":
             inner, at = read_fields(walk, node["fields"], at)
             columns |= {f"{name}.{key}": column for key, column in inner.items()}
-        elif kind_of(base_of(node)) == "record":
-            raise NotTaken
+        elif node_type_name(non_null_type(node)) == "record":
+            raise NotDecodable
         else:
             columns[name], at = walk.read(node, at)
     return columns, at
@@ -59,7 +59,7 @@ def read_fields(walk: Walk, fields: Iterable[Any], at: Positions) -> tuple[dict[
 
 class _Finder:
     def __init__(self, blocks: Sequence[tuple[int, bytes]], fields: Sequence[Any], index: int) -> None:
-        self._walk = Walk(raw for _, raw in blocks)
+        self._walk = ColumnReader(raw for _, raw in blocks)
         self._fields, self._head, self._tail = fields, fields[:index], fields[index + 1 :]
         self._text = fields[index]["name"]
         self._counts = np.array([count for count, _ in blocks], np.int64)
@@ -98,9 +98,9 @@ class _Finder:
         parts: list[Positions] = []
         most = _GUESSES_PER_RECORD * (self._total + 8)
         for beginning in beginnings:
-            parts.append(_apart(self._walk.places_of(beginning), hop))
+            parts.append(_spaced(self._walk.find_all(beginning), hop))
             if sum(map(len, parts)) > most:
-                raise NotTaken
+                raise NotDecodable
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
     def _joined(self, at: Positions) -> Records | None:
@@ -122,7 +122,7 @@ class _Finder:
 
     def _chained(self, at: Positions, beginnings: list[bytes]) -> Positions | None:
         """The starts of the records, if they are among the guesses; None if another beginning (now in ``beginnings``) must be
-        searched. Raises NotTaken."""
+        searched. Raises NotDecodable."""
         lengths = self._lengths(at)
         starts = np.concatenate((self._block_starts, self._skip(self._tail, at + lengths)))
         texts, behind = self._walk.numbers(self._skip(self._head, starts))
@@ -137,18 +137,19 @@ class _Finder:
                     self._add_beginning(beginnings, text_at[row], text_length[row])
                     return None
                 if guessed[n] != text_length[row]:
-                    raise NotTaken
+                    raise NotDecodable
                 chain.append(start_of[row])
                 row = n + len(self._counts)
             if start_of[row] != end:
-                raise NotTaken
+                raise NotDecodable
         return np.array(chain, np.int64)
 
     def _add_beginning(self, beginnings: list[bytes], at: int, length: int) -> None:
-        """Adds the beginning of the text there, or shortens the beginnings that have a common start with it. Raises NotTaken."""
+        """Adds the beginning of the text there, or shortens the beginnings that have a common start with it. Raises
+        NotDecodable."""
         new = self._walk.raw[at : at + min(length, _BEGINNING)]
         if not new or length < 0 or len(beginnings) >= _MOST_BEGINNINGS or any(new.startswith(b) for b in beginnings):
-            raise NotTaken
+            raise NotDecodable
         alike = [b for b in beginnings if len(_common([b, new])) >= _SHORTEST_CUT]
         beginnings[:] = [*(b for b in beginnings if b not in alike), _common([*alike, new])]
 
@@ -159,7 +160,7 @@ class _Finder:
         return lengths
 
 
-def _apart(places: Positions, hop: int) -> Positions:
+def _spaced(places: Positions, hop: int) -> Positions:
     """Those of ascending places that are at least ``hop`` behind the last one taken."""
     if hop <= 1 or len(places) < 2 or int(np.diff(places).min()) >= hop:
         return places
@@ -175,7 +176,7 @@ def _beginnings(texts: Sequence[bytes]) -> list[bytes]:
     common = _common(texts)[:_LONGEST_BEGINNING]
     beginnings = [common] if common else sorted({t[:_BEGINNING] for t in texts})
     if not all(beginnings) or len(beginnings) > _MOST_BEGINNINGS:
-        raise NotTaken
+        raise NotDecodable
     return beginnings
 
 

@@ -43,13 +43,13 @@ def _scale(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"scale": schema["scale"]} if schema.get("logicalType") == "decimal" and "scale" in schema else {}
 
 
-def leaf_of(node: Any, name: str) -> Leaf:
+def leaf_type(node: Any, name: str) -> Leaf:
     """The one non-null type of a field; "null" if there is no other. Raises CorruptTableError for a wider union."""
     if isinstance(node, list):
         branches = [n for n in node if n != "null"]
         if len(branches) > 1:
             raise CorruptTableError(f"{name}: Avro union of {len(branches)} types where a value or null is expected")
-        return leaf_of(branches[0], name) if branches else Leaf("null")
+        return leaf_type(branches[0], name) if branches else Leaf("null")
     if isinstance(node, str):
         return Leaf(node)
     return Leaf(node["type"], node.get("logicalType"), node)
@@ -73,9 +73,9 @@ class SchemaReader:
         except (ValueError, RecursionError) as e:
             raise self.corrupt(f"Avro header's schema is not JSON: {e}") from None
 
-    def record_of(self, node: Any, what: str) -> Any:
+    def record_schema(self, node: Any, what: str) -> Any:
         """The record that is the schema, or the one non-null type in its union. Raises CorruptTableError."""
-        leaf = leaf_of(node, self._name)
+        leaf = leaf_type(node, self._name)
         if leaf.base != "record":
             raise self.corrupt(f"{what} is an Avro {leaf.base}, must be a record")
         return leaf.node
@@ -150,7 +150,7 @@ class SchemaReader:
         """Rename a record's known columns to their ids, in place; returns the type of each. Raises CorruptTableError."""
         leaves: dict[int, Leaf] = {}
         for f, column in self._matches(record["fields"], columns, old_names):
-            leaf = leaf_of(f["type"], f"{self._name}: {column.name}")
+            leaf = leaf_type(f["type"], f"{self._name}: {column.name}")
             leaves[column.field_id] = leaf
             f["name"] = field_key(column.field_id)
             if leaf.base != "null":
@@ -187,20 +187,20 @@ class SchemaReader:
         elif leaf.base not in allowed:
             raise self.corrupt(f"column {column.name} (field id {column.field_id}) is an Avro {leaf.base}, must be {column.kind}")
         elif column.kind == "array":
-            element = leaf_of(leaf.node["items"], self._name).base
+            element = leaf_type(leaf.node["items"], self._name).base
             if element not in _FITS.get(str(column.inner[1]), {column.inner[1]}):
                 raise self.corrupt(f"column {column.name} (field id {column.field_id}) is an array of {element}")
 
     def _check_map(self, column: Column, leaf: Leaf) -> None:
         kind = str(column.inner[2])
         if leaf.base == "map":
-            value = leaf_of(leaf.node["values"], self._name)
+            value = leaf_type(leaf.node["values"], self._name)
         else:
-            fields = leaf_of(leaf.node["items"], self._name).node["fields"] if leaf.base == "array" else []
-            if len(fields) != 2 or leaf_of(fields[0]["type"], self._name).base not in ("int", "long"):
+            fields = leaf_type(leaf.node["items"], self._name).node["fields"] if leaf.base == "array" else []
+            if len(fields) != 2 or leaf_type(fields[0]["type"], self._name).base not in ("int", "long"):
                 raise self.corrupt(f"column {column.name} (field id {column.field_id}) is not a map with whole-number keys")
             fields[0]["name"], fields[1]["name"] = "key", "value"
-            value = leaf_of(fields[1]["type"], self._name)
+            value = leaf_type(fields[1]["type"], self._name)
         if value.base not in _FITS.get(kind, {kind}):
             raise self.corrupt(f"column {column.name} (field id {column.field_id}) maps to {value.base}, must map to {kind}")
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iceberg_ops.serde.avro.avro_column_values import each_pair, values_of
-from iceberg_ops.serde.avro.avro_columns import Column, Mask, Positions, Walk
+from iceberg_ops.serde.avro.avro_column_values import column_values, each_pair
+from iceberg_ops.serde.avro.avro_columns import Column, ColumnReader, Mask, Positions
 
 _WIDE = 1 << 32
 
@@ -43,7 +43,7 @@ class PackedMaps:
 
     __slots__ = ("_by_key", "_pairs", "_present", "_raw", "_rows")
 
-    def __init__(self, walk: Walk, column: Column, rows: int) -> None:
+    def __init__(self, walk: ColumnReader, column: Column, rows: int) -> None:
         self._raw, self._rows = walk.raw, rows
         self._present = None if column.present is None else column.present.data
         self._pairs: list[_Pairs] = []
@@ -133,7 +133,7 @@ class PackedMap(Mapping[int, Any]):
         return dict, (self._maps.whole(self._row),)
 
 
-def _pairs(walk: Walk, rows: int, at_rows: Positions, keys: Column, values: Column) -> _Pairs:
+def _pairs(walk: ColumnReader, rows: int, at_rows: Positions, keys: Column, values: Column) -> _Pairs:
     assert keys.values is not None
     everywhere = len(at_rows) == rows
     known = keys.known(len(at_rows)) & values.known(len(at_rows))
@@ -150,7 +150,7 @@ def _pairs(walk: Walk, rows: int, at_rows: Positions, keys: Column, values: Colu
     elif values.values is not None:
         values_by_row.values = _spread(values.values, at_rows, rows).data
     else:
-        made = dict(zip(at_rows.tolist(), values_of(walk, values), strict=True))
+        made = dict(zip(at_rows.tolist(), column_values(walk, values), strict=True))
         values_by_row.values = [made.get(row) for row in range(rows)]
     same = present is None and rows > 0 and bool((names == names[0]).all())
     return _Pairs(names[:1] if same else names, values_by_row, int(names[0]) if same else None)

@@ -68,10 +68,10 @@ def as_text_map(value: Any, what: str) -> dict[str, str]:
         raise CorruptTableError(f"{what} is {_show(value)}: must be an object")
     if all(type(v) is str for v in value.values()):
         return value
-    return {key: _text_of(v, f"{what}.{key}") for key, v in value.items() if v is not None}
+    return {key: _map_text(v, f"{what}.{key}") for key, v in value.items() if v is not None}
 
 
-def _text_of(value: Any, what: str) -> str:
+def _map_text(value: Any, what: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else as_text(value, what)
@@ -115,7 +115,7 @@ class JsonObject:
             return None
         return read(value, f"{self.what}.{key}")
 
-    def items_of(self, key: str, read: Callable[[Any], T]) -> tuple[T, ...]:
+    def optional_array(self, key: str, read: Callable[[Any], T]) -> tuple[T, ...]:
         """An optional array, each element read by ``read``; absent or null: empty."""
         return tuple(read(item) for item in self.maybe(key, as_list) or ())
 

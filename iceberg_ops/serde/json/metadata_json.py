@@ -163,7 +163,7 @@ def metadata_from_dict(value: Any) -> TableMetadata:
     schemas, current_schema_id = _schemas(document, version)
     specs, default_spec_id, last_partition_id = _specs(document, version)
     orders, default_order_id = _sort_orders(document, version)
-    snapshots = document.items_of("snapshots", snapshot_from_dict)
+    snapshots = document.optional_array("snapshots", snapshot_from_dict)
     current = document.maybe("current-snapshot-id", as_long)
     current = None if current == -1 else current
     metadata = TableMetadata(
@@ -185,13 +185,13 @@ def metadata_from_dict(value: Any) -> TableMetadata:
         properties=document.maybe("properties", as_text_map) or {},
         current_snapshot_id=current,
         snapshots=snapshots,
-        snapshot_log=document.items_of("snapshot-log", snapshot_log_entry_from_dict),
-        metadata_log=document.items_of("metadata-log", metadata_log_entry_from_dict),
+        snapshot_log=document.optional_array("snapshot-log", snapshot_log_entry_from_dict),
+        metadata_log=document.optional_array("metadata-log", metadata_log_entry_from_dict),
         refs=_refs(document, current),
-        statistics=document.items_of("statistics", statistics_from_dict),
-        partition_statistics=document.items_of("partition-statistics", partition_statistics_from_dict),
+        statistics=document.optional_array("statistics", statistics_from_dict),
+        partition_statistics=document.optional_array("partition-statistics", partition_statistics_from_dict),
         next_row_id=_next_row_id(document, snapshots) if version > 2 else _skip(document, "next-row-id", None),
-        encryption_keys=document.items_of("encryption-keys", _key),
+        encryption_keys=document.optional_array("encryption-keys", _key),
         extra=document.extra(),
     )
     _validate(metadata)

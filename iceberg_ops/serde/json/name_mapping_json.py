@@ -58,7 +58,7 @@ def name_mapping_to_json(mapping: NameMapping) -> str:
     return msgspec.json.encode(name_mapping_to_list(mapping)).decode("utf-8")
 
 
-def name_mapping_of(metadata: TableMetadata) -> NameMapping | None:
+def table_name_mapping(metadata: TableMetadata) -> NameMapping | None:
     """The table's mapping; None if it has none. Raises CorruptTableError."""
     text = NAME_MAPPING.maybe(metadata.properties)
     return None if text is None else name_mapping_from_json(text)
@@ -66,7 +66,7 @@ def name_mapping_of(metadata: TableMetadata) -> NameMapping | None:
 
 def name_mapping_update(metadata: TableMetadata, schema: Schema) -> SetProperties | None:
     """The update of the table's mapping to commit with a new schema; None if nothing changes."""
-    mapping = name_mapping_of(metadata)
+    mapping = table_name_mapping(metadata)
     if mapping is None:
         return None
     updated = updated_name_mapping(mapping, schema)

@@ -119,7 +119,7 @@ def schema_from_dict(value: Any, what: str = "schema") -> Schema:
         raise CorruptTableError(f"{what}.type must be struct")
     document.what = what = f"{what} {schema_id}"
     fields = tuple(_field_from_dict(f, what) for f in document.get("fields", as_list))
-    identifiers = document.items_of("identifier-field-ids", lambda v: as_int(v, f"{what}.identifier-field-ids"))
+    identifiers = document.optional_array("identifier-field-ids", lambda v: as_int(v, f"{what}.identifier-field-ids"))
     schema = Schema(StructType(fields), schema_id, identifiers, document.extra())
     try:
         known = schema.fields_by_id

@@ -140,7 +140,7 @@ def statistics_from_dict(value: Any) -> StatisticsFile:
         file_size_in_bytes=document.get("file-size-in-bytes", as_long),
         file_footer_size_in_bytes=document.get("file-footer-size-in-bytes", as_long),
         key_metadata=document.maybe("key-metadata", as_text),
-        blob_metadata=document.items_of("blob-metadata", _blob_from_dict),
+        blob_metadata=document.optional_array("blob-metadata", _blob_from_dict),
         extra=document.extra(),
     )
 
@@ -151,7 +151,7 @@ def _blob_from_dict(value: Any) -> BlobMetadata:
         type=document.get("type", as_text),
         snapshot_id=document.get("snapshot-id", as_long),
         sequence_number=document.get("sequence-number", as_long),
-        fields=document.items_of("fields", lambda v: as_int(v, "blob-metadata.fields")),
+        fields=document.optional_array("fields", lambda v: as_int(v, "blob-metadata.fields")),
         properties=document.maybe("properties", as_text_map) or {},
         extra=document.extra(),
     )

@@ -181,7 +181,7 @@ def decoding_plan(container: Container, partition_type: StructType, name: str) -
 def _make_plan(schema_text: str, partition_type: StructType, name: str) -> DecodingPlan:
     reader = SchemaReader(name)
     root = reader.inline_text(schema_text)
-    entry = reader.record_of(root, "manifest entry")
+    entry = reader.record_schema(root, "manifest entry")
     leaves = reader.rename(entry, MANIFEST_ENTRY, {})
     data_file = leaves[DATA_FILE].node
     partition = reader.rename(data_file, CONTENT_FILE, {}).get(PARTITION)

@@ -22,14 +22,14 @@ from iceberg_ops.serde.avro.partition_avro import Convert
 from iceberg_ops.serde.avro.slotted_objects import made_from_columns
 from iceberg_ops.serde.manifests.manifest_avro import DecodingPlan, decoding_plan, entries_in, file_format, opened_manifest
 from iceberg_ops.serde.manifests.manifest_encoding import EncodedFile
-from iceberg_ops.serde.manifests.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, layout_of, split_tails
+from iceberg_ops.serde.manifests.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, schema_layout, split_tails
 from iceberg_ops.serde.manifests.open_bytes import OpenBytes
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.types import StructType
 
 if TYPE_CHECKING:
-    from iceberg_ops.serde.avro.avro_columns import Column, Walk
+    from iceberg_ops.serde.avro.avro_columns import Column, ColumnReader
     from iceberg_ops.serde.avro.avro_record_starts import Records
     from iceberg_ops.serde.avro.packed_maps import PackedMaps
 
@@ -140,13 +140,13 @@ class EntryColumns:
     """
 
     def __init__(self, records: Records, plan: DecodingPlan, manifest: ManifestFile, data: bytes) -> None:
-        from iceberg_ops.serde.avro.avro_column_values import values_of
+        from iceberg_ops.serde.avro.avro_column_values import column_values
 
         self.manifest = manifest
         self._plan = plan
         self._rows = len(records.starts)
         self._columns = records.columns
-        self._walk: Walk | None = records.walk
+        self._walk: ColumnReader | None = records.walk
         self._data = data
         self._decoding = threading.Lock()
         self._assigned_row_ids: list[int | None] | None = None
@@ -154,7 +154,7 @@ class EntryColumns:
         self._looked_at: dict[str, int] = {}
         self.packed: dict[str, PackedMaps] = {}
         self._values = {
-            k: values_of(records.walk, c)
+            k: column_values(records.walk, c)
             for k, c in records.columns.items()
             if k[0] == "f" and k != "f101" and c.lengths is not None
         }
@@ -192,11 +192,11 @@ class EntryColumns:
     def partition_codes(self) -> Any:
         """One integer per row (numpy): rows with the same number are in the same partition."""
         keys = [f"{_PARTITION}.{key}" for key, _ in self._plan.partition]
-        from iceberg_ops.serde.avro.avro_column_values import codes_of
+        from iceberg_ops.serde.avro.avro_column_values import row_codes
 
-        return codes_of([(self._columns[k], self._values.get(k)) for k in keys if k in self._columns], self._rows)
+        return row_codes([(self._columns[k], self._values.get(k)) for k in keys if k in self._columns], self._rows)
 
-    def bounds(self, field_id: int, *, upper: bool) -> tuple[Walk, Column]:
+    def bounds(self, field_id: int, *, upper: bool) -> tuple[ColumnReader, Column]:
         """A column's lower or upper bounds (binary single values), and the buffer that they are slices of."""
         return self._statistic("upper_bounds" if upper else "lower_bounds", field_id)
 
@@ -324,7 +324,7 @@ class EntryColumns:
         """The same, computed again and not cached: for a single use."""
         name = self.manifest.manifest_path
         target_plan = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
-        if layout_of(target_plan.node) != layout_of(self._plan.node):
+        if schema_layout(target_plan.node) != schema_layout(self._plan.node):
             return None
         version = 3 if "f142" in self._columns else 2 if "f3" in self._columns else 1
         numbers = (self._list(key, None) for key in ("f1", "f3", "f4"))
@@ -340,17 +340,17 @@ class EntryColumns:
     def _numbers_rows(self) -> bool:
         return self.manifest.first_row_id is not None and self.manifest.content is ManifestContent.DATA
 
-    def _opened(self) -> Walk:
+    def _opened(self) -> ColumnReader:
         """The decompressed bytes."""
-        from iceberg_ops.serde.avro.avro_columns import Walk
+        from iceberg_ops.serde.avro.avro_columns import ColumnReader
 
         walk = self._walk
         if walk is None:
             container = read_container(self._data, self.manifest.manifest_path)
-            self._walk = walk = Walk(raw for count, raw in container.blocks if count)
+            self._walk = walk = ColumnReader(raw for count, raw in container.blocks if count)
         return walk
 
-    def _statistic(self, name: str, field_id: int) -> tuple[Walk, Column]:
+    def _statistic(self, name: str, field_id: int) -> tuple[ColumnReader, Column]:
         from iceberg_ops.serde.avro.avro_column_values import values_of_key
 
         walk, column = self._opened(), self._columns.get(_MAPS[name])
@@ -366,7 +366,7 @@ class EntryColumns:
             raise ValueError(f"no column {key}, or null in it")
         return column.values if column.present is None else numpy.where(column.present, column.values, default or 0)
 
-    def _file_formats(self, walk: Walk) -> repeat[FileFormat] | list[FileFormat]:
+    def _file_formats(self, walk: ColumnReader) -> repeat[FileFormat] | list[FileFormat]:
         column = self._columns["f101"]
         if column.present is not None or column.lengths is None or column.starts is None:
             raise ValueError("null in file format")
@@ -484,7 +484,7 @@ def _converted(values: Iterable[Any], convert: Convert | None) -> Iterable[Any]:
 def _decode(container: Container, plan: DecodingPlan) -> Records | None:
     """All entries, with the data file's fields inlined; None if they must be read one by one."""
     try:
-        from iceberg_ops.serde.avro.avro_columns import NotTaken, is_taken
+        from iceberg_ops.serde.avro.avro_columns import NotDecodable, is_taken
         from iceberg_ops.serde.avro.avro_record_starts import read_records
     except ImportError:
         return None
@@ -496,5 +496,5 @@ def _decode(container: Container, plan: DecodingPlan) -> Records | None:
         flat += inner["fields"] if isinstance(inner, dict) else [f]
     try:
         return read_records(container.blocks, flat, "f100")
-    except NotTaken:
+    except NotDecodable:
         return None

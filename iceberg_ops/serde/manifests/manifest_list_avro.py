@@ -17,7 +17,7 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.avro.avro_container import Container, read_container, write_container
 from iceberg_ops.serde.avro.avro_encoding import PRIMITIVES, SOME, Encode, array, optional
 from iceberg_ops.serde.avro.avro_records import check_end, decode, decode_one, decoder_schema
-from iceberg_ops.serde.avro.avro_schema import SchemaReader, leaf_of
+from iceberg_ops.serde.avro.avro_schema import SchemaReader, leaf_type
 from iceberg_ops.serde.avro.manifest_fields import FIELD_SUMMARY, MANIFEST_FILE, OLD_NAMES, PARTITIONS, Column, avro_field
 from iceberg_ops.serde.manifests.manifest_avro import refuse_encrypted
 from iceberg_ops.spec.manifests import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
@@ -97,10 +97,10 @@ _MOST_SCHEMAS = 64
 def _decoder_schema(schema_text: str, name: str) -> Any:
     reader = SchemaReader(name)
     root = reader.inline_text(schema_text)
-    leaves = reader.rename(reader.record_of(root, "manifest list row"), MANIFEST_FILE, OLD_NAMES)
+    leaves = reader.rename(reader.record_schema(root, "manifest list row"), MANIFEST_FILE, OLD_NAMES)
     partitions = leaves.get(PARTITIONS)
     if partitions is not None and partitions.base == "array":
-        reader.rename(leaf_of(partitions.node["items"], name).node, FIELD_SUMMARY, {})
+        reader.rename(leaf_type(partitions.node["items"], name).node, FIELD_SUMMARY, {})
     return decoder_schema(root, name)
 
 

@@ -38,19 +38,19 @@ class EncodedFiles:
     tails: Sequence[bytes] | None
 
 
-def layout_of(node: Any) -> Layout:
+def schema_layout(node: Any) -> Layout:
     """The layout of a schema in the form of a ``DecodingPlan``, in which columns are named after their field ids."""
     if isinstance(node, str):
         return node
     if isinstance(node, list):
-        return tuple(layout_of(n) for n in node)
+        return tuple(schema_layout(n) for n in node)
     kind = node["type"]
     if kind == "record":
-        return kind, tuple((f["name"], layout_of(f["type"])) for f in node["fields"])
+        return kind, tuple((f["name"], schema_layout(f["type"])) for f in node["fields"])
     if kind == "array":
-        return kind, layout_of(node["items"])
+        return kind, schema_layout(node["items"])
     if kind == "map":
-        return kind, layout_of(node["values"])
+        return kind, schema_layout(node["values"])
     return kind, node.get("size"), node.get("logicalType"), tuple(node.get("symbols", ()))
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import make_url
 
 from iceberg_ops.catalog.foreign.java_properties import parse_properties
 from iceberg_ops.catalog.foreign.spark_settings import spark_catalogs, spark_file
-from iceberg_ops.catalog.foreign.taken import Taken
+from iceberg_ops.catalog.foreign.taken import ForeignCatalog
 from iceberg_ops.errors import OptionError
 
 SPARK = "org.apache.iceberg.spark.SparkCatalog"
@@ -37,7 +37,7 @@ def test_a_properties_file_is_read_as_java_reads_it() -> None:
     }
 
 
-def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> Taken:
+def read(tmp_path: Path, *lines: str, kind: str = SPARK) -> ForeignCatalog:
     path = tmp_path / "spark-defaults.conf"
     begun = [line if line.startswith("spark.") else f"spark.sql.catalog.lake.{line}" for line in lines]
     path.write_text("\n".join(["spark.master local[2]", f"spark.sql.catalog.lake {kind}", *begun, ""]))

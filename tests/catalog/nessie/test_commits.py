@@ -106,7 +106,7 @@ def test_a_lost_commit_is_found_below_one_that_keeps_no_log(
 
     def commit_as_java(_: Request) -> None:
         nessie = Nessie("java", {"uri": nessie_server.uri, "ref": branch})
-        content = nessie.contents(Reference(branch), [IDENTIFIER]).found[IDENTIFIER]
+        content = nessie.contents(Reference(branch), [IDENTIFIER]).by_key[IDENTIFIER]
         text = json.loads(catalog.io.read(content["metadataLocation"]))
         text["properties"]["java"] = "was here"
         place = f"{table.location}/metadata/00007-{uuid.uuid4()}.metadata.json"
@@ -269,7 +269,7 @@ def test_a_table_that_nessie_has_another_state_of_is_not_read(
     """Java reads the snapshot that Nessie names, so the rows would be others."""
     table = make_table(catalog)
     append(catalog, "a")
-    (content,) = Nessie("n", {"uri": nessie_server.uri, "ref": branch}).contents(Reference(branch), [IDENTIFIER]).found.values()
+    (content,) = Nessie("n", {"uri": nessie_server.uri, "ref": branch}).contents(Reference(branch), [IDENTIFIER]).by_key.values()
     for key, value in (("snapshotId", 5), ("schemaId", 7), ("specId", 3), ("sortOrderId", 2)):
         nessie_server.commit(branch, put(IDENTIFIER, {**content, key: value}))
         with pytest.raises(UnsupportedError, match=f"Nessie has {key} {value} for it"):

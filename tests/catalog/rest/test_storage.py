@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.catalog.rest.storage import Lent, expires_at_ms
+from iceberg_ops.catalog.rest.storage import VendedConfig, expires_at_ms
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import LocalFileIO
@@ -18,9 +18,9 @@ from tests.catalog.rest.fake_server import FakeServer, answers, error
 MINUTE_MS = 60_000
 
 
-def _lent(*prefixes: str) -> Lent:
+def _lent(*prefixes: str) -> VendedConfig:
     credentials = [(prefix, {"s3.access-key-id": prefix, "s3.session-token": "lent"}) for prefix in prefixes]
-    return Lent({"s3.access-key-id": "config", "s3.endpoint": "e", "token": "x", "io-impl": "Java"}, credentials)
+    return VendedConfig({"s3.access-key-id": "config", "s3.endpoint": "e", "token": "x", "io-impl": "Java"}, credentials)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.data.sources.text.json_rows import occurring, parse
-from iceberg_ops.data.sources.text.json_shape import Occurring, source_fields
+from iceberg_ops.data.sources.text.json_shape import ObservedValues, source_fields
 from iceberg_ops.data.sources.text.json_values import Number, read_json
 from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError
 from iceberg_ops.data.sources.text.text_options import json_options
@@ -167,8 +167,8 @@ def deep(levels: int, *, arrays: bool) -> str:
 @pytest.mark.parametrize("levels", [50, 70, 199, 200, 300, 450, 900, 5000])
 def test_values_deep_inside_each_other_are_text_or_a_bad_record(levels: int, arrays: bool) -> None:
     value = deep(levels, arrays=arrays)
-    whole, parts = found_in(f'{{"v": {value}, "n": {value}}}'), Occurring()
-    parts.merge(Occurring.from_json(json.loads(json.dumps(whole.to_json()))))
+    whole, parts = found_in(f'{{"v": {value}, "n": {value}}}'), ObservedValues()
+    parts.merge(ObservedValues.from_json(json.loads(json.dumps(whole.to_json()))))
     types = {f.name: str(f.type) for f in source_fields(parts, TABLE.struct)}
     if levels >= 200:
         assert types == {}
@@ -180,15 +180,15 @@ def test_values_deep_inside_each_other_are_text_or_a_bad_record(levels: int, arr
     assert "is not a column of the table" in rows_of(f'{{"n": {value}}}')[1][0]
 
 
-def found_in(*texts: str) -> Occurring:
+def found_in(*texts: str) -> ObservedValues:
     bad: list[BadRecord] = []
     return occurring([t.encode() for t in texts], TABLE.struct, OPTIONS, bad.append)
 
 
 def columns_of(*texts: str) -> dict[str, str]:
-    whole, parts = found_in(*texts), Occurring()
+    whole, parts = found_in(*texts), ObservedValues()
     for text in texts:
-        parts.merge(Occurring.from_json(json.loads(json.dumps(found_in(text).to_json()))))
+        parts.merge(ObservedValues.from_json(json.loads(json.dumps(found_in(text).to_json()))))
     fields = source_fields(whole, TABLE.struct)
     assert {f.name: str(f.type) for f in source_fields(parts, TABLE.struct)} == {f.name: str(f.type) for f in fields}
     return {f.name: str(f.type) for f in fields}

@@ -55,7 +55,7 @@ def united_guesses(guesses_of_files: Iterable[tuple[Sequence[str], Sequence[Iceb
     return {name: column_type(guess) for name, guess in guesses.items()}
 
 
-def shape_of(names: Sequence[str], types: Sequence[IcebergType], have: Sequence[str]) -> CsvShape:
+def csv_shape(names: Sequence[str], types: Sequence[IcebergType], have: Sequence[str]) -> CsvShape:
     """How to read a file with the columns ``have`` as the columns ``names``."""
     places = {name.lower(): i for i, name in enumerate(have)}
     return CsvShape(tuple(names), tuple(types), tuple(places.get(name.lower()) for name in names), len(have))

@@ -50,7 +50,7 @@ def without_mark(raw: bytes) -> bytes:
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
-def lines_of(raw: bytes, encoding: str) -> list[bytes]:
+def split_lines(raw: bytes, encoding: str) -> list[bytes]:
     """A whole text cut into UTF-8 lines, for encodings in which a line feed is not a single byte. Raises NotAValueError for
     bytes that are not valid in the encoding."""
     text = decoded(raw, encoding)

@@ -20,18 +20,18 @@ import pyarrow as pa
 from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX
 from iceberg_ops.data.arrow.arrow_values import array_of
 from iceberg_ops.data.sources.text.decoding import decoded
-from iceberg_ops.data.sources.text.json_shape import Occurring, maps_in, records_of
+from iceberg_ops.data.sources.text.json_shape import ObservedValues, json_records, maps_in
 from iceberg_ops.data.sources.text.json_values import Number, read_json
 from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError, Parsed, nulls_where_bad, shown
 from iceberg_ops.data.sources.text.text_options import JsonOptions
 from iceberg_ops.data.sources.text.text_values import (
     TextForms,
-    decimal_of,
-    floating_of,
+    parse_decimal,
+    parse_floating,
+    parse_integer,
     parse_texts,
     text_parser,
-    timestamp_of,
-    whole_of,
+    ticks_from_nanos,
 )
 from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType
 
@@ -94,10 +94,10 @@ def _kind(type_: IcebergType) -> str:
     return "decimal" if isinstance(type_, DecimalType) else str(type_)
 
 
-def occurring(texts: Iterable[bytes], table: StructType, options: JsonOptions, bad: Callable[[BadRecord], None]) -> Occurring:
+def occurring(texts: Iterable[bytes], table: StructType, options: JsonOptions, bad: Callable[[BadRecord], None]) -> ObservedValues:
     """The fields of all readable records; ``bad`` is called with each of the others. ``table``: the known columns,
     as ``source_fields`` takes them."""
-    occurrences, maps = Occurring(), maps_in(table)
+    occurrences, maps = ObservedValues(), maps_in(table)
     for _, _, records in _read(texts, options):
         if isinstance(records, BadRecord):
             bad(records)
@@ -116,7 +116,7 @@ def _read(texts: Iterable[bytes], options: JsonOptions) -> Iterator[tuple[int, s
         if not text.strip(_BLANKS):
             continue
         try:
-            records = records_of(read_json(text))
+            records = json_records(read_json(text))
             yield index, text, BadRecord(_NO_RECORD, text) if records is None else records
         except NotAValueError as e:
             yield index, text, BadRecord(str(e), text)
@@ -214,10 +214,10 @@ def _map(type_: MapType, forms: TextForms) -> _Converter:
 def _scalar(type_: IcebergType, forms: TextForms) -> _Converter:
     name = str(type_)
     if isinstance(type_, DecimalType):
-        return lambda value: decimal_of(_of_text(value), type_)
+        return lambda value: parse_decimal(_of_text(value), type_)
     if name in ("int", "long"):
         most = INT_MAX if name == "int" else LONG_MAX
-        return lambda value: whole_of(_of_number(value), most)
+        return lambda value: parse_integer(_of_number(value), most)
     if name in ("float", "double"):
         return lambda value: _floating(value, single=name == "float")
     if name == "boolean":
@@ -230,7 +230,7 @@ def _scalar(type_: IcebergType, forms: TextForms) -> _Converter:
     if name in ("timestamptz", "timestamptz_ns"):
         per_second = 1_000_000 if name == "timestamptz" else 1_000_000_000
         return lambda value: (
-            timestamp_of(whole_of(value, LONG_MAX) * 1_000_000_000, per_second=per_second)
+            ticks_from_nanos(parse_integer(value, LONG_MAX) * 1_000_000_000, per_second=per_second)
             if isinstance(value, Number)
             else parse(_of_string(value))
         )
@@ -260,7 +260,7 @@ def _floating(value: Any, *, single: bool) -> float:
     text = _of_text(value)
     if _SPECIAL.fullmatch(text):
         return float(text.replace("INF", "Infinity"))
-    return floating_of(_of_number(value), single=single)
+    return parse_floating(_of_number(value), single=single)
 
 
 def _boolean(value: Any) -> bool:

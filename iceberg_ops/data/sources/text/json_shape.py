@@ -44,70 +44,70 @@ _SCALARS: dict[str, IcebergType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Maps:
+class MapPlaces:
     """Where values of a type contain maps: in ``fields``, by name in lower case, in the elements of a list or the values of a
     map (``inner``), or the value itself (``is_map``)."""
 
-    fields: Mapping[str, Maps] = field(default_factory=dict)
-    inner: Maps | None = None
+    fields: Mapping[str, MapPlaces] = field(default_factory=dict)
+    inner: MapPlaces | None = None
     is_map: bool = False
 
-    def below(self, name: str) -> Maps | None:
+    def below(self, name: str) -> MapPlaces | None:
         """The maps in the value that an object has under ``name``."""
         return self.inner if self.is_map else self.fields.get(name.lower())
 
 
-def maps_in(type_: IcebergType) -> Maps | None:
+def maps_in(type_: IcebergType) -> MapPlaces | None:
     """The maps of a type; None: it has none."""
     if isinstance(type_, StructType):
         fields = {f.name.lower(): maps for f in type_.fields if (maps := maps_in(f.type)) is not None}
-        return Maps(fields) if fields else None
+        return MapPlaces(fields) if fields else None
     if isinstance(type_, ListType):
         inner = maps_in(type_.element.type)
-        return None if inner is None else Maps(inner=inner)
-    return Maps(inner=maps_in(type_.value.type), is_map=True) if isinstance(type_, MapType) else None
+        return None if inner is None else MapPlaces(inner=inner)
+    return MapPlaces(inner=maps_in(type_.value.type), is_map=True) if isinstance(type_, MapType) else None
 
 
 @dataclass(slots=True)
-class Occurring:
+class ObservedValues:
     """The values at one place of the records: kinds of scalars, fields of objects by name, items of arrays."""
 
     kinds: set[str] = field(default_factory=set)
-    fields: dict[str, Occurring] | None = None
-    element: Occurring | None = None
+    fields: dict[str, ObservedValues] | None = None
+    element: ObservedValues | None = None
 
-    def add(self, value: Any, maps: Maps | None = None) -> None:
+    def add(self, value: Any, maps: MapPlaces | None = None) -> None:
         """Add a value. Keys of the table's ``maps`` are not kept: there may be as many as there are records."""
         if isinstance(value, dict):
             self.fields = {} if self.fields is None else self.fields
             for name, inner in value.items():
                 if maps is None:
-                    self.fields.setdefault(name, Occurring()).add(inner)
+                    self.fields.setdefault(name, ObservedValues()).add(inner)
                 else:
                     place = _ANY_KEY if maps.is_map else name
-                    self.fields.setdefault(place, Occurring()).add(inner, maps.below(name))
+                    self.fields.setdefault(place, ObservedValues()).add(inner, maps.below(name))
         elif isinstance(value, list):
-            self.element = Occurring() if self.element is None else self.element
+            self.element = ObservedValues() if self.element is None else self.element
             for inner in value:
                 self.element.add(inner, None if maps is None else maps.inner)
         elif value is not None:
             self.kinds.add(_kind(value))
 
-    def merge(self, other: Occurring) -> None:
+    def merge(self, other: ObservedValues) -> None:
         """Add the values found in another part."""
         self.kinds |= other.kinds
         if other.fields is not None:
             self.fields = {} if self.fields is None else self.fields
             for name, inner in other.fields.items():
-                self.fields.setdefault(name, Occurring()).merge(inner)
+                self.fields.setdefault(name, ObservedValues()).merge(inner)
         if other.element is not None:
-            self.element = Occurring() if self.element is None else self.element
+            self.element = ObservedValues() if self.element is None else self.element
             self.element.merge(other.element)
 
     def levels(self) -> int:
         """The depth of its values."""
         inside = [*(self.fields or {}).values(), *([] if self.element is None else [self.element])]
-        return 1 + max(map(Occurring.levels, inside), default=0)
+        return 1 + max(map(ObservedValues.levels, inside), default=0)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -117,23 +117,23 @@ class Occurring:
         }
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> Occurring:
+    def from_json(value: dict[str, Any]) -> ObservedValues:
         fields, element = value["fields"], value["element"]
-        return Occurring(
+        return ObservedValues(
             set(value["kinds"]),
-            None if fields is None else {name: Occurring.from_json(inner) for name, inner in fields.items()},
-            None if element is None else Occurring.from_json(element),
+            None if fields is None else {name: ObservedValues.from_json(inner) for name, inner in fields.items()},
+            None if element is None else ObservedValues.from_json(element),
         )
 
 
-def records_of(value: Any) -> list[dict[str, Any]] | None:
+def json_records(value: Any) -> list[dict[str, Any]] | None:
     """The records in a JSON value: an object, or an array of objects; None: it is neither."""
     if isinstance(value, dict):
         return [value]
     return value if isinstance(value, list) and all(isinstance(item, dict) for item in value) else None
 
 
-def source_fields(occurring: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
+def source_fields(occurring: ObservedValues, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
     """The columns of a source: the fields in its records in their first spelling, with the table's type if the table has
     the field. A field that the table does not have and that is always empty is left out, and so is a missing field of a struct with
     a write default. Field ids are the table's, and new ones for the others."""
@@ -161,11 +161,11 @@ def _nested_key(type_: IcebergType) -> IcebergType | None:
     return next((key for f in child_fields(type_) if (key := _nested_key(f.type)) is not None), None)
 
 
-def _fields(given: dict[str, Occurring], target: StructType, ids: Iterator[int], *, as_text: bool) -> tuple[NestedField, ...]:
+def _fields(given: dict[str, ObservedValues], target: StructType, ids: Iterator[int], *, as_text: bool) -> tuple[NestedField, ...]:
     known = {f.name.lower(): f for f in target.fields}
-    by_lower_name: dict[str, tuple[str, Occurring]] = {}
+    by_lower_name: dict[str, tuple[str, ObservedValues]] = {}
     for name, inner in given.items():
-        _, united = by_lower_name.setdefault(name.lower(), (name, Occurring()))
+        _, united = by_lower_name.setdefault(name.lower(), (name, ObservedValues()))
         united.merge(inner)
     fields = []
     for lower, (name, inner) in by_lower_name.items():
@@ -176,17 +176,17 @@ def _fields(given: dict[str, Occurring], target: StructType, ids: Iterator[int],
     return tuple(fields)
 
 
-def _type(occurring: Occurring, target: IcebergType | None, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+def _type(occurring: ObservedValues, target: IcebergType | None, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
     """None: its values are always empty, and the table has no such field."""
     if isinstance(target, StructType):
         fields = _fields(occurring.fields or {}, target, ids, as_text=as_text)
         there = {f.name.lower() for f in fields}
         return StructType((*fields, *(f for f in target.fields if f.name.lower() not in there and f.write_default is MISSING)))
     if isinstance(target, ListType):
-        inner = _type(occurring.element or Occurring(), target.element.type, ids, as_text=as_text)
+        inner = _type(occurring.element or ObservedValues(), target.element.type, ids, as_text=as_text)
         return ListType(NestedField(target.element.field_id, "element", inner or target.element.type))
     if isinstance(target, MapType):
-        values = Occurring()
+        values = ObservedValues()
         for value in (occurring.fields or {}).values():
             values.merge(value)
         inner = _type(values, target.value.type, ids, as_text=as_text)
@@ -196,7 +196,7 @@ def _type(occurring: Occurring, target: IcebergType | None, ids: Iterator[int], 
     return STRING if occurring.levels() > _MOST_LEVELS else _unknown_type(occurring, ids, as_text=as_text)
 
 
-def _unknown_type(occurring: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+def _unknown_type(occurring: ObservedValues, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
     """One type for values without a type in the table; text if they have no common type."""
     shapes = (bool(occurring.kinds), occurring.fields is not None, occurring.element is not None)
     if sum(shapes) > 1:

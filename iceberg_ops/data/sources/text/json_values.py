@@ -42,12 +42,12 @@ def read_json(text: str) -> Any:
     name in one object, or half of a surrogate pair, or values more than 200 levels deep."""
     try:
         value = _loaded(text)
-    except _NameTwice as e:
+    except _DuplicateName as e:
         raise NotAValueError(f"name {shown(str(e))} occurs twice in one object") from None
     except (ValueError, RecursionError) as e:
         try:
             value = _loaded(_in_double_quotes(text)) if "'" in text or "INF" in text or "+Inf" in text else None
-        except _NameTwice as twice:
+        except _DuplicateName as twice:
             raise NotAValueError(f"name {shown(str(twice))} occurs twice in one object") from None
         except (ValueError, RecursionError):
             value = None
@@ -76,7 +76,7 @@ def _is_deep(value: Any) -> bool:
     return True
 
 
-class _NameTwice(Exception):
+class _DuplicateName(Exception):
     pass
 
 
@@ -84,7 +84,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         seen: set[str] = set()
-        raise _NameTwice(next(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+        raise _DuplicateName(next(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
     return members
 
 

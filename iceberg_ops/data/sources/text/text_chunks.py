@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.sources.text import csv_rows
 from iceberg_ops.data.sources.text.csv_records import Fields, QuotesDoNotPairError
-from iceberg_ops.data.sources.text.decoding import is_packed, lines_of
+from iceberg_ops.data.sources.text.decoding import is_packed, split_lines
 from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError
 from iceberg_ops.data.sources.text.text_options import CsvOptions, TextOptions
 from iceberg_ops.errors import DataError
@@ -47,7 +47,7 @@ def cut_text(file: str, raw: bytes, options: TextOptions) -> list[bytes]:
     if options.multi_line:
         return [raw]
     try:
-        return lines_of(raw, options.encoding)
+        return split_lines(raw, options.encoding)
     except NotAValueError as e:
         raise DataError(f"source {file}: {e}") from None
 

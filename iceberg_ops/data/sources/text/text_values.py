@@ -75,13 +75,13 @@ def parse_texts(texts: Sequence[str | None], type_: IcebergType, forms: TextForm
 def text_parser(type_: IcebergType, forms: TextForms) -> Callable[[str], Any]:
     """Converts one text to one canonical value; raises ValueError. Raises KeyError for a nested type."""
     if isinstance(type_, DecimalType):
-        return lambda text: decimal_of(text, type_)
+        return lambda text: parse_decimal(text, type_)
     if isinstance(type_, FixedType):
         return lambda text: _fixed(text, type_.length)
     return _PARSERS[str(type_)](forms)
 
 
-def floating_of(text: str, *, single: bool) -> float:
+def parse_floating(text: str, *, single: bool) -> float:
     """The nearest number of 64 (``single``: 32) bits. Raises ValueError for a finite one that is out of range."""
     if not _NUMBER.fullmatch(text):
         raise NotAValueError
@@ -91,14 +91,14 @@ def floating_of(text: str, *, single: bool) -> float:
     return value
 
 
-def whole_of(text: str, most: int) -> int:
+def parse_integer(text: str, most: int) -> int:
     """An integer of at most ``most``, at least ``-most - 1``. Raises ValueError."""
     if not WHOLE.fullmatch(text) or len(text) > _MOST_DIGITS or not -most - 1 <= (value := int(text)) <= most:
         raise NotAValueError
     return value
 
 
-def timestamp_of(nanos: int, *, per_second: int) -> int:
+def ticks_from_nanos(nanos: int, *, per_second: int) -> int:
     """Ticks of a type with ``per_second`` ticks, from nanoseconds. Raises ValueError for a part of a tick, or out of range."""
     ticks, rest = divmod(nanos, 1_000_000_000 // per_second)
     if rest or not -LONG_MAX - 1 <= ticks <= LONG_MAX:
@@ -120,7 +120,7 @@ def _low_bits(value: float) -> int:
     return int.from_bytes(struct.pack(">d", value)) & 0x1FFFFFFF
 
 
-def decimal_of(text: str, type_: DecimalType) -> Decimal:
+def parse_decimal(text: str, type_: DecimalType) -> Decimal:
     """The exact decimal of a number's text. Raises ValueError if ``type_`` cannot hold it."""
     if not _NUMBER.fullmatch(text):
         raise NotAValueError
@@ -146,7 +146,7 @@ def _fixed(text: str, length: int) -> bytes:
 
 
 def _whole(most: int) -> Callable[[TextForms], Callable[[str], Any]]:
-    return lambda _: lambda text: whole_of(text, most)
+    return lambda _: lambda text: parse_integer(text, most)
 
 
 def _floating(*, single: bool) -> Callable[[TextForms], Callable[[str], Any]]:
@@ -154,7 +154,7 @@ def _floating(*, single: bool) -> Callable[[TextForms], Callable[[str], Any]]:
         def parse(text: str) -> float:
             if text in forms.numbers:
                 return forms.numbers[text]
-            return float(text) if _SPECIAL.fullmatch(text) else floating_of(text, single=single)
+            return float(text) if _SPECIAL.fullmatch(text) else parse_floating(text, single=single)
 
         return parse
 
@@ -201,7 +201,7 @@ def _timestamp(*, per_second: int, zoned: bool) -> Callable[[TextForms], Callabl
             nanos, has_zone = (form or timestamp_from_text)(text)
             if has_zone and not zoned:
                 raise NotAValueError
-            return timestamp_of(nanos, per_second=per_second)
+            return ticks_from_nanos(nanos, per_second=per_second)
 
         return parse
 

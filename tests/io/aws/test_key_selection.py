@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from iceberg_ops.errors import CatalogUnavailableError, OptionError, TerminalError
-from iceberg_ops.io.aws.asking import Answered
-from iceberg_ops.io.aws.found_keys import FoundKeys, found_keys
+from iceberg_ops.io.aws.asking import ServiceResponse
+from iceberg_ops.io.aws.key_selection import KeySelection, select_keys
 from iceberg_ops.io.aws.keys import AwsKeys, RenewedKeys
 from tests.servers.aws_keys import AwsServices, aws_services
 
@@ -76,7 +76,7 @@ def sign_in(home: Path, name: str, **more: Any) -> None:
 def test_the_nearest_keys_count(properties: dict[str, str], variables: dict[str, str], key: str, home: Path) -> None:
     write(home, "credentials", "[default]\naws_access_key_id=D\naws_secret_access_key=s\n[team]\naws_access_key_id=T\n")
     write(home, "config", "[profile team]\naws_secret_access_key=s\nregion=eu-north-1\n")
-    found = found_keys(properties, "glue", environment(home, **variables))
+    found = select_keys(properties, "glue", environment(home, **variables))
     assert found.keys().key_id == key
     assert found.region == ("eu-north-1" if key == "T" else None)
     assert "geheim" not in repr(found.keys())
@@ -84,7 +84,7 @@ def test_the_nearest_keys_count(properties: dict[str, str], variables: dict[str,
 
 def test_the_files_of_a_profile_are_read_each_time(home: Path) -> None:
     write(home, "credentials", "[default]\naws_access_key_id=A\naws_secret_access_key=s\n")
-    found = found_keys({}, "s3", environment(home))
+    found = select_keys({}, "s3", environment(home))
     assert found.keys().key_id == "A"
     write(home, "credentials", "[default]\naws_access_key_id=B\naws_secret_access_key=s\naws_session_token=t\n")
     assert (found.keys().key_id, found.keys().session_token) == ("B", "t")
@@ -112,7 +112,7 @@ def test_settings_that_give_no_keys_are_refused_at_once(case: str, home: Path) -
     write(home, "config", config)
     properties = {"client.secret-access-key": "geheim"} if half else {}
     with pytest.raises(OptionError) as caught:
-        found_keys(properties, "s3", environment(home, AWS_PROFILE="nobody"))
+        select_keys(properties, "s3", environment(home, AWS_PROFILE="nobody"))
     assert said in str(caught.value)
     assert "geheim" not in str(caught.value)
 
@@ -123,7 +123,7 @@ def test_a_profile_that_a_property_names_has_keys(begun: str, home: Path) -> Non
     write(home, "credentials", "[prod]\naws_acces_key_id=A\naws_secret_access_key=geheim\n[dev]\nregion=eu-west-1\n")
     for name in ("prod", "dev"):
         with pytest.raises(OptionError, match=f"AWS profile '{name}' has no keys") as caught:
-            found_keys({f"{begun}.profile-name": name}, "s3", environment(home, AWS_ACCESS_KEY_ID="E", AWS_SECRET_ACCESS_KEY="s"))
+            select_keys({f"{begun}.profile-name": name}, "s3", environment(home, AWS_ACCESS_KEY_ID="E", AWS_SECRET_ACCESS_KEY="s"))
         assert "geheim" not in str(caught.value)
 
 
@@ -139,76 +139,76 @@ def test_a_profile_that_a_property_names_has_keys(begun: str, home: Path) -> Non
 def test_keys_that_no_request_can_have_are_not_shown(variable: str, value: str, said: str, home: Path) -> None:
     given = {"AWS_ACCESS_KEY_ID": "E", "AWS_SECRET_ACCESS_KEY": "s", variable: value}
     with pytest.raises(OptionError, match=said) as caught:
-        found_keys({}, "s3", environment(home, **given))
+        select_keys({}, "s3", environment(home, **given))
     assert "geheim" not in repr(caught.value)
-    assert found_keys(OWN, "s3", environment(home, **given)).keys().key_id == "AKIA"  # they are not asked for
+    assert select_keys(OWN, "s3", environment(home, **given)).keys().key_id == "AKIA"  # they are not asked for
 
 
 # from whom
 
 
-def _role(home: Path, services: AwsServices) -> FoundKeys:
-    return found_keys({**OWN, "s3.role-arn": ROLE, "client.assume-role.external-id": "x"}, "s3", environment(home, services))
+def _role(home: Path, services: AwsServices) -> KeySelection:
+    return select_keys({**OWN, "s3.role-arn": ROLE, "client.assume-role.external-id": "x"}, "s3", environment(home, services))
 
 
-def _java_role(home: Path, services: AwsServices) -> FoundKeys:
+def _java_role(home: Path, services: AwsServices) -> KeySelection:
     properties = {**OWN, "client.assume-role.arn": ROLE, "client.assume-role.timeout-sec": "900"}
-    return found_keys(properties, "glue", environment(home, services))
+    return select_keys(properties, "glue", environment(home, services))
 
 
-def _role_of_profile(home: Path, services: AwsServices) -> FoundKeys:
+def _role_of_profile(home: Path, services: AwsServices) -> KeySelection:
     write(
         home,
         "config",
         f"[profile a]\nrole_arn={ROLE}\nsource_profile=b\n[profile b]\naws_access_key_id=AKIA\naws_secret_access_key=s\n",
     )
-    return found_keys({"rest.profile-name": "a"}, "rest", environment(home, services))
+    return select_keys({"rest.profile-name": "a"}, "rest", environment(home, services))
 
 
-def _role_of_instance(home: Path, services: AwsServices) -> FoundKeys:
+def _role_of_instance(home: Path, services: AwsServices) -> KeySelection:
     write(home, "config", f"[profile a]\nrole_arn={ROLE}\ncredential_source=Ec2InstanceMetadata\n")
-    return found_keys({}, "s3", environment(home, services, AWS_PROFILE="a"))
+    return select_keys({}, "s3", environment(home, services, AWS_PROFILE="a"))
 
 
-def _web_identity(home: Path, services: AwsServices) -> FoundKeys:
+def _web_identity(home: Path, services: AwsServices) -> KeySelection:
     (home / "token").write_text("web-token\n")
     more = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(home / "token"), "AWS_ROLE_ARN": ROLE, "AWS_ROLE_SESSION_NAME": "me"}
-    return found_keys({}, "s3", environment(home, services, **more))
+    return select_keys({}, "s3", environment(home, services, **more))
 
 
-def _web_identity_of_profile(home: Path, services: AwsServices) -> FoundKeys:
+def _web_identity_of_profile(home: Path, services: AwsServices) -> KeySelection:
     (home / "token").write_text("web-token\n")
     write(home, "config", f"[default]\nrole_arn={ROLE}\nweb_identity_token_file={home / 'token'}\n")
-    return found_keys({}, "s3", environment(home, services))
+    return select_keys({}, "s3", environment(home, services))
 
 
-def _container(home: Path, services: AwsServices) -> FoundKeys:
+def _container(home: Path, services: AwsServices) -> KeySelection:
     (home / "token").write_text("container-token\n")
     address = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{services.endpoint}/container"}
-    return found_keys({}, "s3", environment(home, **address, AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(home / "token")))
+    return select_keys({}, "s3", environment(home, **address, AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(home / "token")))
 
 
-def _instance(home: Path, services: AwsServices) -> FoundKeys:
-    return found_keys({}, "s3", environment(home, services))
+def _instance(home: Path, services: AwsServices) -> KeySelection:
+    return select_keys({}, "s3", environment(home, services))
 
 
-def _single_sign_on(home: Path, services: AwsServices) -> FoundKeys:
+def _single_sign_on(home: Path, services: AwsServices) -> KeySelection:
     sign_in(home, "corp")
     write(
         home,
         "config",
         "[profile a]\nsso_session=corp\nsso_account_id=1\nsso_role_name=r\n[sso-session corp]\nsso_region=eu-west-1\n",
     )
-    return found_keys({}, "s3", environment(home, services, AWS_PROFILE="a"))
+    return select_keys({}, "s3", environment(home, services, AWS_PROFILE="a"))
 
 
-def _single_sign_on_of_old(home: Path, services: AwsServices) -> FoundKeys:
+def _single_sign_on_of_old(home: Path, services: AwsServices) -> KeySelection:
     sign_in(home, "https://corp")
     write(home, "config", "[default]\nsso_start_url=https://corp\nsso_region=eu-west-1\nsso_account_id=1\nsso_role_name=r\n")
-    return found_keys({}, "s3", environment(home, services))
+    return select_keys({}, "s3", environment(home, services))
 
 
-def _program(home: Path, services: AwsServices) -> FoundKeys:
+def _program(home: Path, services: AwsServices) -> KeySelection:
     program = home / "give keys"
     program.write_text(
         f"#!/bin/sh\nn=$(cat {home}/n 2>/dev/null || echo 1); echo $((n + 1)) > {home}/n\n"
@@ -217,7 +217,7 @@ def _program(home: Path, services: AwsServices) -> FoundKeys:
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     write(home, "config", f"[profile a]\ncredential_process = '{program}' --quiet\n")
-    return found_keys({}, "s3", environment(home, AWS_PROFILE="a"))
+    return select_keys({}, "s3", environment(home, AWS_PROFILE="a"))
 
 
 SOURCES = {
@@ -276,13 +276,13 @@ def test_a_role_is_assumed_in_the_region_of_the_files_if_no_other_is_named(
 ) -> None:
     asked: list[str] = []
 
-    def ask(_: str, address: str, **__: Any) -> Answered:
+    def ask(_: str, address: str, **__: Any) -> ServiceResponse:
         asked.append(address)
-        return Answered(500, b"")
+        return ServiceResponse(500, b"")
 
     given = {**OWN, "client.role-arn": ROLE, **properties}
     with pytest.raises(CatalogUnavailableError):
-        found_keys(given, "s3", environment(home, **variables), ask).keys()
+        select_keys(given, "s3", environment(home, **variables), ask).keys()
     assert asked == [f"https://{host}/"]
 
 
@@ -306,13 +306,13 @@ def test_a_service_without_an_answer_may_be_asked_later(home: Path) -> None:
 
 def test_no_file_is_taken_for_a_service(home: Path) -> None:
     (home / "latest").write_text("geheim")
-    found = found_keys({**OWN, "client.role-arn": ROLE}, "s3", environment(home, AWS_ENDPOINT_URL_STS=f"file://{home}/latest"))
+    found = select_keys({**OWN, "client.role-arn": ROLE}, "s3", environment(home, AWS_ENDPOINT_URL_STS=f"file://{home}/latest"))
     with pytest.raises(OptionError, match="must begin with http:// or https://"):
         found.keys()
 
 
 def test_nothing_at_all_says_where_keys_may_be(home: Path) -> None:
-    found = found_keys({}, "s3", environment(home, AWS_EC2_METADATA_DISABLED="true"))
+    found = select_keys({}, "s3", environment(home, AWS_EC2_METADATA_DISABLED="true"))
     with pytest.raises(TerminalError, match="no AWS credentials were found: set them in the catalog's properties"):
         found.keys()
 
@@ -348,13 +348,13 @@ def test_an_odd_answer_of_single_sign_on_is_told(keys: str, home: Path, services
 def test_a_container_token_goes_nowhere_in_plain_text(home: Path) -> None:
     more = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://keys.example.com/x", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "geheim"}
     with pytest.raises(OptionError, match="must be an https address, or one of this machine"):
-        found_keys({}, "s3", environment(home, **more)).keys()
+        select_keys({}, "s3", environment(home, **more)).keys()
 
 
 def test_a_containers_token_that_no_request_can_have_is_not_shown(home: Path) -> None:
     given = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1/x", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "Basic geheim\nx"}
     with pytest.raises(OptionError, match="or the token for it") as caught:
-        found_keys({}, "s3", environment(home, **given)).keys()
+        select_keys({}, "s3", environment(home, **given)).keys()
     assert "geheim" not in repr(caught.value)
 
 
@@ -371,7 +371,7 @@ KEYS_WITH = 'printf \'{"AccessKeyId": "A", "SecretAccessKey": "geheim", %s}\''
 def test_a_program_that_gives_no_keys_is_not_quoted(command: str, home: Path) -> None:
     write(home, "config", f"[profile a]\ncredential_process = {command}\n")
     with pytest.raises(TerminalError, match="the credential_process of the AWS profile gives no keys") as caught:
-        found_keys({}, "s3", environment(home, AWS_PROFILE="a")).keys()
+        select_keys({}, "s3", environment(home, AWS_PROFILE="a")).keys()
     assert "geheim" not in str(caught.value)
 
 

@@ -28,7 +28,7 @@ _MOST_PROFILES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class FoundKeys:
+class KeySelection:
     """``keys`` gets them when they are needed. ``region``: that of the profile. ``are_given``: the properties contain the keys."""
 
     keys: KeySource
@@ -36,9 +36,9 @@ class FoundKeys:
     are_given: bool = False
 
 
-def found_keys(
+def select_keys(
     properties: Mapping[str, str], service: str, environment: Mapping[str, str] = os.environ, ask_services: Ask = ask
-) -> FoundKeys:
+) -> KeySelection:
     """The keys for a service, ``s3``, ``glue`` or ``rest``. Nothing is asked yet. Raises OptionError for settings that contradict
     each other, for a profile that is named and is not there, and for one that a property names and that gives no keys: others would
     be somebody else's."""
@@ -65,8 +65,8 @@ def found_keys(
             )
         base = of_profile or _of_machine(services, from_environment)
     if (role := _role(properties, service)) is not None:
-        return FoundKeys(RenewedKeys(lambda: services.assumed(role, base)), region)
-    return FoundKeys(base, region, given is not None)
+        return KeySelection(RenewedKeys(lambda: services.assumed(role, base)), region)
+    return KeySelection(base, region, given is not None)
 
 
 def _always(keys: AwsKeys) -> KeySource:
