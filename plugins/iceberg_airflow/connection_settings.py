@@ -22,7 +22,7 @@ from iceberg_airflow.masking import mask
 from iceberg_ops.config.catalog_properties import check_names, relative_place, unread
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.config.secrets import is_secret_setting, secrets_of
+from iceberg_ops.config.secrets import is_secret_setting, secrets_in_properties
 from iceberg_ops.errors import OptionError
 
 _FILES = ("sqlite", "duckdb")
@@ -62,7 +62,7 @@ def catalog_config(connection: Connection, stores: Sequence[Connection] = ()) ->
         properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)
     for store in stores:
         properties = _joined(_where(store), properties, store_properties(store))
-    mask(secrets_of({**properties, "password": connection.password or ""}))
+    mask(secrets_in_properties({**properties, "password": connection.password or ""}))
     return CatalogConfig(name=extra[NAME], type=extra["type"], properties=properties)
 
 
@@ -73,7 +73,7 @@ def store_properties(connection: Connection) -> dict[str, str]:
         known = ", ".join(name for name, kind in TYPES.items() if kind.is_store)
         raise OptionError(f"{where} is of type {connection.conn_type!r}, and no store: its type must be one of {known}")
     properties = _joined(where, _properties(where, _TYPE_OF_STORES, _given(connection)), _of_own_fields(kind, connection))
-    mask(secrets_of({**properties, "password": connection.password or ""}))
+    mask(secrets_in_properties({**properties, "password": connection.password or ""}))
     return properties
 
 

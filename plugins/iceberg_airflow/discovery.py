@@ -1,8 +1,8 @@
 """Finds the tables of a policy, and the work for each: ``python -m iceberg_airflow.discovery REQUEST ANSWER``.
 
 It is a separate process, because it opens the catalog: neither the scheduler that parses DAGs nor the worker loads one. It gives a
-verdict for every table of the catalog, also "nothing, because ...". Reads a ``Request``, writes an ``Answer``; errors are one
-line on standard error and exit code 1.
+verdict for every table of the catalog, also "nothing, because ...". Reads a ``Request``, writes a ``DiscoveryAnswer``; errors are
+one line on standard error and exit code 1.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from iceberg_airflow.last_line import exit_code_of
-from iceberg_airflow.work import Answer, Request, StepWork, TableWork, read_policy
+from iceberg_airflow.last_line import run_with_exit_code
+from iceberg_airflow.work import DiscoveryAnswer, Request, StepWork, TableWork, read_policy
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
@@ -23,7 +23,7 @@ from iceberg_ops.config.policy import EffectiveStep, Policy, effective
 from iceberg_ops.errors import NoSuchNamespaceError, OptionError
 
 
-def discover(request: Request, catalog: Catalog, policy: Policy) -> Answer:
+def discover(request: Request, catalog: Catalog, policy: Policy) -> DiscoveryAnswer:
     """A verdict for each table, sorted by name. Raises OptionError for a catalog that the policy does not name: its defaults do
     not apply to every catalog of a connection."""
     if catalog.name not in policy.catalogs:
@@ -32,7 +32,7 @@ def discover(request: Request, catalog: Catalog, policy: Policy) -> Answer:
             f"{Path(request.policy).name}: no catalog {catalog.name!r}, which is the connection's: the policy's catalogs are "
             f"{known}; name it there if the policy is meant for its tables"
         )
-    return Answer(
+    return DiscoveryAnswer(
         tables=[_verdict(policy, catalog.name, identifier, request.schedule) for identifier in sorted(_tables(catalog, ()))]
     )
 
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         policy = read_policy(Path(request.policy))
         answer_path.write_bytes(to_json(discover(request, load_catalog(request.catalog), policy)))
 
-    return exit_code_of(work)
+    return run_with_exit_code(work)
 
 
 def _verdict(policy: Policy, catalog: str, identifier: Identifier, schedule: str | None) -> TableWork:

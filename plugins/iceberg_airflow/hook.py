@@ -22,10 +22,10 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from iceberg_airflow.connection_settings import advice, catalog_config, deployment_of, store_ids, store_properties, test_folder
 from iceberg_airflow.connection_types import ANY_CATALOG, TYPES, ConnectionType
 from iceberg_airflow.processes import Processes, run_module
-from iceberg_airflow.work import Trial, Tried
+from iceberg_airflow.work import ConnectionTest, ConnectionTestResult
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.config.secrets import hide, secrets_of
+from iceberg_ops.config.secrets import hide, secrets_in_properties
 from iceberg_ops.errors import IcebergOpsError, OptionError
 
 DEFAULT_CONNECTION = "iceberg_default"
@@ -34,7 +34,7 @@ DEFAULT_CONNECTION = "iceberg_default"
 class _TestedHook(BaseHook):
     """A hook whose Test button tries what ``iceberg-ops catalog test`` tries, in a separate process."""
 
-    def trial(self) -> tuple[Trial, list[str]]:
+    def trial(self) -> tuple[ConnectionTest, list[str]]:
         """What to try, and advice about the connection. Raises OptionError."""
         raise NotImplementedError
 
@@ -43,11 +43,11 @@ class _TestedHook(BaseHook):
         secrets: tuple[str, ...] = ()
         try:
             trial, notes = self.trial()
-            secrets = secrets_of(trial.properties)
+            secrets = secrets_in_properties(trial.properties)
             with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
                 path, answer = Path(folder) / "trial.json", Path(folder) / "answer.json"
                 run_module(Processes(), "iceberg_airflow.connection_test", [str(path), str(answer)], {path: to_json(trial)})
-                tried = from_json(answer.read_bytes(), Tried, answer.name)
+                tried = from_json(answer.read_bytes(), ConnectionTestResult, answer.name)
                 return tried.works, hide(". ".join([tried.said, *notes]), secrets)
         except IcebergOpsError as e:
             return False, hide(f"{e.code}: {e}", secrets)
@@ -85,9 +85,9 @@ class IcebergCatalogHook(_TestedHook):
         """The name of this Airflow if several work on one catalog. Raises OptionError."""
         return deployment_of(self._connection("catalog", self.catalog_conn_id))
 
-    def trial(self) -> tuple[Trial, list[str]]:
+    def trial(self) -> tuple[ConnectionTest, list[str]]:
         config, notes = self._read()
-        return Trial(catalog=config, folder=test_folder(self._connection("catalog", self.catalog_conn_id))), notes
+        return ConnectionTest(catalog=config, folder=test_folder(self._connection("catalog", self.catalog_conn_id))), notes
 
     def _read(self) -> tuple[CatalogConfig, list[str]]:
         connection = self._connection("catalog", self.catalog_conn_id)
@@ -109,19 +109,19 @@ class IcebergStoreHook(_TestedHook):
         """The store's properties. Raises OptionError."""
         return store_properties(self._connection("store", self.store_conn_id))
 
-    def trial(self) -> tuple[Trial, list[str]]:
+    def trial(self) -> tuple[ConnectionTest, list[str]]:
         connection = self._connection("store", self.store_conn_id)
-        return Trial(store=store_properties(connection), folder=test_folder(connection)), advice(connection)
+        return ConnectionTest(store=store_properties(connection), folder=test_folder(connection)), advice(connection)
 
 
-def _hook_of(kind: ConnectionType) -> type[_TestedHook]:
+def _make_hook(kind: ConnectionType) -> type[_TestedHook]:
     """Airflow finds the type of a connection in a class of its own."""
     base = IcebergStoreHook if kind.is_store else IcebergCatalogHook
     named = {"conn_type": kind.name, "hook_name": kind.title, "__module__": __name__, "__doc__": kind.title}
     return type(kind.hook, (base,), named)
 
 
-_HOOKS = {kind.hook: _hook_of(kind) for kind in TYPES.values()}
+_HOOKS = {kind.hook: _make_hook(kind) for kind in TYPES.values()}
 
 
 def __getattr__(name: str) -> Any:

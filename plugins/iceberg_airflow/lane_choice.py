@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from iceberg_airflow.last_line import exit_code_of
+from iceberg_airflow.last_line import run_with_exit_code
 from iceberg_ops.actions.lanes import choose_lane
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import JobSpec
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         choice = choose_lane(from_json(Path(spec).read_bytes(), JobSpec, spec), master)
         Path(answer).write_text(json.dumps({"lane": choice.lane, "reason": choice.reason}), encoding="utf-8")
 
-    return exit_code_of(work)
+    return run_with_exit_code(work)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from iceberg_airflow.java import find_java
 from iceberg_airflow.masking import mask
-from iceberg_airflow.outcome import Ended
+from iceberg_airflow.outcome import ProcessEnd
 from iceberg_airflow.processes import Processes, project_folder, python_environment
 from iceberg_ops.config.lanes import named_master
-from iceberg_ops.config.secrets import holds_secret, secrets_of
+from iceberg_ops.config.secrets import holds_secret, secrets_in_properties
 from iceberg_ops.config.variables import variable
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
@@ -31,7 +31,7 @@ from iceberg_ops.errors import OptionError, RuntimeMissingError
 class Lane(Protocol):
     """An engine that can be started on a job spec."""
 
-    def run(self, spec: Path, document: bytes) -> Ended:
+    def run(self, spec: Path, document: bytes) -> ProcessEnd:
         """Run the job ``document``, which is at ``spec`` while it runs."""
         ...
 
@@ -53,14 +53,14 @@ class SparkLane:
             raise OptionError(f"spark_conf must be a mapping of names to values; it is of type {type(self.conf).__name__}")
         self.conf = {name: _setting(name, value) for name, value in self.conf.items()}
 
-    def run(self, spec: Path, document: bytes) -> Ended:
+    def run(self, spec: Path, document: bytes) -> ProcessEnd:
         """Raises RuntimeMissingError for a missing or old Java, and for Kubernetes without its provider; OptionError for a
         connection that is missing or names no master, and for cluster mode."""
         self.log.info("%s", find_java())
         files = {spec: document}
         secret = {name: value for name, value in self.conf.items() if holds_secret(name, value)}
         if secret:
-            mask(secrets_of(secret))
+            mask(secrets_in_properties(secret))
             files[_settings_beside(spec)] = _properties(secret)
         command = self.command(spec)
         return self.processes.run(command, environment=python_environment(), files=files, heard=_to_log(self.log))
@@ -102,7 +102,7 @@ class LocalLane:
     processes: Processes
     program: tuple[str, ...] = (sys.executable, "-m", "iceberg_ops.cli.main", "run")
 
-    def run(self, spec: Path, document: bytes) -> Ended:
+    def run(self, spec: Path, document: bytes) -> ProcessEnd:
         command = [*self.program, "--job-spec", str(spec)]
         return self.processes.run(command, environment=python_environment(), files={spec: document}, heard=_to_log(self.log))
 

@@ -14,7 +14,7 @@ from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.machine_limits import typed_limits
 
 
-def exit_code_of(work: Callable[[], None]) -> int:
+def run_with_exit_code(work: Callable[[], None]) -> int:
     """Do the work; returns 0, or 1 after the line on standard error. An error outside our tree is INTERNAL."""
     hide_in_logs()
     if not sys.warnoptions:

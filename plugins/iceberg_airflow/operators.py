@@ -27,7 +27,7 @@ from iceberg_airflow.outcome import narrate, read_report, summary
 from iceberg_airflow.processes import Processes, run_module
 from iceberg_airflow.rendering import ExactRendering, check_given, flag, optional_text, text
 from iceberg_airflow.retry_policy import iceberg_retry_policy
-from iceberg_airflow.run_keys import default_run_key, work_of
+from iceberg_airflow.run_keys import default_run_key, work_digest
 from iceberg_ops.config.actions import ACTIONS, TABLE_ACTIONS
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec, RowChange, Source
@@ -145,12 +145,12 @@ class IcebergOpsOperator(GuardedOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the job. Raises the typed error of the report, and AirflowSkipException if requested."""
-        identity = identity_of(context)
+        identity = try_identity(context)
         folder = self.job_folder(identity)
         job = self._in_lane(self.job_spec(identity, folder), folder)
         path = folder.write(job)
         self.log.info("%s on %s, job spec %s", job.job, job.table, path)
-        ended = self._lane_of(job).run(folder.private(path.name), to_json(job))
+        ended = self._choose_lane(job).run(folder.private(path.name), to_json(job))
         report = read_report(folder.report, job, ended)
         for line in narrate(report):
             self.log.info("%s", line)
@@ -180,7 +180,7 @@ class IcebergOpsOperator(GuardedOperator):
         }
         spec = cast(JobSpec, _document(fields, JobSpec))
         mask(spec.secrets())
-        work = optional_text("work", self.work) or work_of(spec, _source_conn_id(self.source))
+        work = optional_text("work", self.work) or work_digest(spec, _source_conn_id(self.source))
         key = optional_text("run_key", self.run_key) or default_run_key(identity, work, hook.deployment())
         return msgspec.structs.replace(spec, run_key=key, work=work)
 
@@ -210,7 +210,7 @@ class IcebergOpsOperator(GuardedOperator):
         """The XCom value."""
         return summary(report, uri)
 
-    def _lane_of(self, job: JobSpec) -> Lane:
+    def _choose_lane(self, job: JobSpec) -> Lane:
         if job.lane != "spark":
             return LocalLane(log=self.log, processes=self._processes)
         return SparkLane(
@@ -299,7 +299,7 @@ def _mode(mode: str | None) -> dict[str, str]:
     return {} if mode is None else {"mode": mode}
 
 
-def identity_of(context: Any) -> TryIdentity:
+def try_identity(context: Any) -> TryIdentity:
     """The task and try of the context."""
     ti = context["ti"]
     return TryIdentity(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, ti.try_number)

@@ -22,7 +22,7 @@ NUMBERS = ("data_files", "delete_files", "bytes", "records", "snapshots")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessEnd:
     """How a process ended: its exit code, 128 + n for signal n, and its last line of output."""
 
     exit_code: int
@@ -34,7 +34,7 @@ class Ended:
         return self.exit_code < 0 or self.exit_code > 128
 
 
-def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
+def read_report(path: Path, job: JobSpec, ended: ProcessEnd) -> ActionReport:
     """The report of a finished job. Raises the report's error; without a report the error of the last line, or JobDiedError."""
     if not path.is_file():
         stated = None if ended.killed else error_of_line(ended.last_line)

@@ -10,10 +10,10 @@ from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowSkipException
 
 from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
-from iceberg_airflow.operators import GuardedOperator, IcebergOpsOperator, full_name, identity_of
+from iceberg_airflow.operators import GuardedOperator, IcebergOpsOperator, full_name, try_identity
 from iceberg_airflow.processes import run_module
 from iceberg_airflow.rendering import text
-from iceberg_airflow.work import Answer, CheckAnswer, CheckRequest, Request, StepWork, table_of, work_of
+from iceberg_airflow.work import CheckAnswer, CheckRequest, DiscoveryAnswer, Request, StepWork, parse_table, parse_work
 from iceberg_ops.config.document import Document, from_json, to_json
 from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
 
@@ -29,7 +29,7 @@ class CatalogOperator(GuardedOperator):
 
     def ask(self, context: Any, module: str, request: Document) -> bytes:
         """The answer's document. Raises the typed error with which the process ended."""
-        folder = self.job_folder(identity_of(context))
+        folder = self.job_folder(try_identity(context))
         asked, answer = folder.private("request.json"), folder.folder / ANSWER
         answer.unlink(missing_ok=True)
         run_module(self._processes, module, [str(asked), str(answer)], {asked: to_json(request)})
@@ -54,7 +54,7 @@ class DiscoverTablesOperator(CatalogOperator):
         """Raises the typed error with which the discovery ended, OptionError for more tables than Airflow can map over."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
         request = Request(catalog=catalog, policy=self.policy, schedule=self.steps_on)
-        tables = from_json(self.ask(context, "iceberg_airflow.discovery", request), Answer, ANSWER).tables
+        tables = from_json(self.ask(context, "iceberg_airflow.discovery", request), DiscoveryAnswer, ANSWER).tables
         for table in tables:
             labels = ", ".join(step.label for step in table.steps)
             self.log.info("%s: %s%s", table.table, table.reason, f": {labels}" if labels else "")
@@ -83,7 +83,7 @@ class PolicyStepOperator(IcebergOpsOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Raises OptionError for work that is missing or from another release, and every error of the job."""
-        work = work_of(self.table_work)
+        work = parse_work(self.table_work)
         step = next((step for step in work.steps if step.label == self.step), None)
         if step is None:
             raise AirflowSkipException(f"the policy of {work.table} has no step {self.step}")
@@ -116,7 +116,7 @@ class CheckTableOperator(CatalogOperator):
     def execute(self, context: Any) -> str:
         """Raises CorruptTableError with the first finding; all of them are in the log. OptionError if no table is named."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
-        named = table_of(self.table_work) if self.table_work is not None or self.table is None else self.table
+        named = parse_table(self.table_work) if self.table_work is not None or self.table is None else self.table
         table = full_name(text("table", named), catalog.name)
         answer = self.ask(context, "iceberg_airflow.table_check", CheckRequest(catalog=catalog, table=table))
         result = from_json(answer, CheckAnswer, ANSWER)

@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 
 from iceberg_airflow import guard
-from iceberg_airflow.outcome import Ended, error_of_line
+from iceberg_airflow.outcome import ProcessEnd, error_of_line
 from iceberg_ops.cli.child_output import output_until
 from iceberg_ops.errors import IcebergOpsError, JobDiedError, OptionError, RetryableError
 
@@ -46,7 +46,7 @@ class Processes:
         environment: Mapping[str, str],
         files: Mapping[Path, bytes] | None = None,
         heard: Callable[[str], None] = lambda _line: None,
-    ) -> Ended:
+    ) -> ProcessEnd:
         """Run a command to its end. ``files`` exist, readable only by the owner, as long as it runs; ``heard`` gets each line of
         its output. Raises RetryableError for a task that was stopped before."""
         self._check()
@@ -111,7 +111,7 @@ class _Guarded:
             while request:
                 request = request[os.write(self.asked, request) :]
 
-    def listen(self, heard: Callable[[str], None]) -> Ended:
+    def listen(self, heard: Callable[[str], None]) -> ProcessEnd:
         """Read the output to its end, or to the end of the session: a process that left the session may hold the output open."""
         last: deque[str] = deque(maxlen=1)
         assert self.process.stdout is not None
@@ -122,7 +122,7 @@ class _Guarded:
                 if line.strip():
                     last.append(line.strip())
                     heard(line.rstrip())
-        return Ended(_exit_code(self.process.wait()), last[0] if last else "")
+        return ProcessEnd(_exit_code(self.process.wait()), last[0] if last else "")
 
     def let_go(self) -> None:
         """Close the guard's input, once."""

@@ -46,7 +46,7 @@ class ExactRendering(BaseOperator):
         exact = isinstance(content, str) and isinstance(environment, NativeEnvironment)
         if not exact or content.endswith(tuple(self.template_ext)):
             return super().render_template(content, context, environment, seen_oids)
-        return _value_of(environment.from_string(content), context)
+        return _render_value(environment.from_string(content), context)
 
 
 def text(name: str, value: Any) -> str:
@@ -94,7 +94,7 @@ def check_given(name: str, value: Any) -> None:
         text(name, value)
 
 
-def _value_of(template: jinja2.Template, context: Any) -> Any:
+def _render_value(template: jinja2.Template, context: Any) -> Any:
     known = copy.copy(context)
     known.update({name: value for name, value in template.globals.items() if name not in context})
     environment = template.environment

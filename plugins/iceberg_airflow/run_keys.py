@@ -35,7 +35,7 @@ HOW_OPTIONS = frozenset(
 """Options of row operations that do not change the resulting rows."""
 
 
-def work_of(job: JobSpec, source_conn_id: str | None = None) -> str:
+def work_digest(job: JobSpec, source_conn_id: str | None = None) -> str:
     """The digest of the job's work. ``source_conn_id``: the connection that the source names as its catalog. Two connections may
     have catalogs of one name (``lake_eu`` and ``lake_us``), whose tables have other rows."""
     rows = job.job in ROW_OPERATIONS

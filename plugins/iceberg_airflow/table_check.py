@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from iceberg_airflow.last_line import exit_code_of
+from iceberg_airflow.last_line import run_with_exit_code
 from iceberg_airflow.work import CheckAnswer, CheckRequest
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
         answer = check(load_catalog(request.catalog).load_table(TableName.parse(request.table).identifier))
         answer_path.write_bytes(to_json(answer))
 
-    return exit_code_of(work)
+    return run_with_exit_code(work)
 
 
 def _line(finding: Finding) -> str:

@@ -23,7 +23,7 @@ class Request(Document, frozen=True, kw_only=True):
     schedule: str | None = None
 
 
-class Trial(Document, frozen=True, kw_only=True):
+class ConnectionTest(Document, frozen=True, kw_only=True):
     """Request to try a catalog, or without one a store by its properties; ``folder``: where a file is written and deleted."""
 
     catalog: CatalogConfig | None = None
@@ -35,7 +35,7 @@ class Trial(Document, frozen=True, kw_only=True):
         return self.store if self.catalog is None else self.catalog.properties
 
 
-class Tried(Document, frozen=True, kw_only=True):
+class ConnectionTestResult(Document, frozen=True, kw_only=True):
     """The answer: whether every step worked, and a line about them."""
 
     works: bool
@@ -63,7 +63,7 @@ class TableWork(Document, frozen=True, kw_only=True):
     refused: str | None = None
 
 
-def work_of(value: Any) -> TableWork:
+def parse_work(value: Any) -> TableWork:
     """The work of one table, from XCom. Raises OptionError if there is none, or if it is from another release."""
     try:
         return msgspec.convert(value, TableWork)
@@ -71,7 +71,7 @@ def work_of(value: Any) -> TableWork:
         raise OptionError(_no_work(str(e))) from None
 
 
-def table_of(value: Any) -> str:
+def parse_table(value: Any) -> str:
     """The table of such work, whatever steps it has. Raises OptionError."""
     table = value.get("table") if isinstance(value, Mapping) else None
     if not isinstance(table, str):
@@ -86,7 +86,7 @@ def _no_work(why: str) -> str:
     )
 
 
-class Answer(Document, frozen=True, kw_only=True):
+class DiscoveryAnswer(Document, frozen=True, kw_only=True):
     """A verdict for every table of the catalog."""
 
     tables: list[TableWork]

@@ -22,7 +22,7 @@ from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
 from spark_jobs.runners.column_names import OWN
-from spark_jobs.runners.scala_values import items, kind_of
+from spark_jobs.runners.scala_values import class_name, items
 
 _MORE_THAN_A_ROW = frozenset({"Generate", "Aggregate", "Window"})
 
@@ -93,7 +93,7 @@ def _columns_read(result: DataFrame, rows: DataFrame, *, selects: bool) -> Itera
     given, is_own = rows._jdf.queryExecution().analyzed().outputSet(), selects
     for plan in _operators_over(result, rows):
         for part in items(plan.expressions()):
-            if is_own or str(plan.nodeName()) != "Project" or kind_of(part) != "AttributeReference":
+            if is_own or str(plan.nodeName()) != "Project" or class_name(part) != "AttributeReference":
                 read = part.references().iterator()
                 while read.hasNext():
                     if given.contains(attribute := read.next()):

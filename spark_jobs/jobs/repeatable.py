@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from spark_jobs.jobs.repeatable_functions import BUILT_IN, KNOWN, is_known_aggregate
-from spark_jobs.runners.scala_values import items, kind_of
+from spark_jobs.runners.scala_values import class_name, items
 
 _AGGREGATE = f"{BUILT_IN}aggregate."
 _OPERATORS = frozenset(
@@ -41,7 +41,7 @@ def is_known(rows: DataFrame) -> bool:
     rows are. Over a filter with a SQL function Spark adds a projection, which computes nothing: such a filter is not known."""
     plan = rows._jdf.queryExecution().analyzed()
     expressions = list(items(plan.expressions()))
-    if str(plan.nodeName()) == "Project" and all(kind_of(e) == "AttributeReference" for e in expressions):
+    if str(plan.nodeName()) == "Project" and all(class_name(e) == "AttributeReference" for e in expressions):
         return False
     return all(map(_is_repeatable_expression, expressions))
 
@@ -60,9 +60,9 @@ def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:
 
 
 def _lists_files_once(relation: Any) -> bool:
-    if kind_of(relation) != "HadoopFsRelation":
+    if class_name(relation) != "HadoopFsRelation":
         return False
-    return kind_of(relation.location()) == "InMemoryFileIndex"
+    return class_name(relation.location()) == "InMemoryFileIndex"
 
 
 def _has_collation(plan: Any) -> bool:

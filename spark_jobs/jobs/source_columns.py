@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.data.sources.text.parsed import shown
-from iceberg_ops.data.sources.text.text_values import decimal_of
+from iceberg_ops.data.sources.text.text_values import parse_decimal
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import STRING, DecimalType
@@ -79,7 +79,7 @@ def with_folder_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
 
 def _check_is_decimal(name: str, text: str, type_: DecimalType) -> None:
     try:
-        decimal_of(text, type_)
+        parse_decimal(text, type_)
     except ValueError:
         raise DataError(f"source folder {name}={text}: {shown(text)} is not a valid {type_}, the type of column {name!r}") from None
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from iceberg_ops.data.sources.source_folder import read_twice
 from iceberg_ops.errors import DataError, UnsupportedError
 from spark_jobs.runners.column_names import OWN
-from spark_jobs.runners.scala_values import items, kind_of
+from spark_jobs.runners.scala_values import class_name, items
 
 FIELD_ID = "parquet.field.id"
 _LISTS_ONCE = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
@@ -92,7 +92,7 @@ def folder_columns(rows: DataFrame) -> frozenset[str]:
 
 def folder_texts(rows: DataFrame, name: str) -> Iterator[str]:
     """The values of a column of ``folder_columns`` that is read as text, once per folder."""
-    for relation in _relations_of(rows._jdf.queryExecution().analyzed()):
+    for relation in _file_relations(rows._jdf.queryExecution().analyzed()):
         names = list(map(str, relation.partitionSchema().fieldNames()))
         if name in names:
             place = names.index(name)
@@ -101,16 +101,16 @@ def folder_texts(rows: DataFrame, name: str) -> Iterator[str]:
 
 
 def _folder_columns(plan: Any) -> Iterator[str]:
-    for relation in _relations_of(plan):
+    for relation in _file_relations(plan):
         yield from map(str, relation.partitionSchema().fieldNames())
 
 
-def _relations_of(plan: Any) -> Iterator[Any]:
+def _file_relations(plan: Any) -> Iterator[Any]:
     """The relations of files of a logical plan, without those of subqueries."""
-    if kind_of(plan) == "LogicalRelation" and kind_of(plan.relation()) == "HadoopFsRelation":
+    if class_name(plan) == "LogicalRelation" and class_name(plan.relation()) == "HadoopFsRelation":
         yield plan.relation()
     for child in items(plan.children()):
-        yield from _relations_of(child)
+        yield from _file_relations(child)
 
 
 class _Walk:
@@ -122,10 +122,10 @@ class _Walk:
         self._into_views = into_views
 
     def indexes(self, plan: Any) -> Iterator[Any]:
-        kind = kind_of(plan)
+        kind = class_name(plan)
         if kind == "View" and (not self._into_views or any(plan.child().sameResult(view) for view in self._pinned)):
             return
-        if kind in ("LogicalRelation", "FileSourceScanExec") and kind_of(plan.relation()) == "HadoopFsRelation":
+        if kind in ("LogicalRelation", "FileSourceScanExec") and class_name(plan.relation()) == "HadoopFsRelation":
             yield plan.relation().location()
         elif kind == "DataSourceV2Relation" and self._is_a(plan.table(), _FILE_TABLE):
             yield plan.table().fileIndex()
@@ -146,9 +146,9 @@ class _Walk:
 
     def relations(self, plan: Any) -> Iterator[Any]:
         """A logical plan's relations of files."""
-        if kind_of(plan) == "View" and any(plan.child().sameResult(view) for view in self._pinned):
+        if class_name(plan) == "View" and any(plan.child().sameResult(view) for view in self._pinned):
             return
-        if kind_of(plan) == "LogicalRelation" and kind_of(plan.relation()) == "HadoopFsRelation":
+        if class_name(plan) == "LogicalRelation" and class_name(plan.relation()) == "HadoopFsRelation":
             yield plan.relation()
         for children in (plan.children(), plan.innerChildren()):
             for child in items(children):

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from iceberg_ops.data.sources.source_folder import (
     PATTERN,
     TEMPORARY,
-    OwnPlaces,
     RelativeName,
+    TableFolders,
     check_all_are_read,
     check_holds_data,
     data_files_among,
@@ -37,7 +37,7 @@ def check_paths(
     which Spark would skip files.
 
     ``options`` are those of the reader."""
-    places = OwnPlaces(table)
+    places = TableFolders(table)
     below_base: list[RelativeName] = []
     given = {name.lower(): value for name, value in (options or {}).items()}
     reads_all = given.get("recursivefilelookup", "false").lower() == "true"
@@ -53,7 +53,9 @@ def check_paths(
         check_all_are_read(given.get("basepath", ""), below_base)
 
 
-def _roots(session: SparkSession, path: str, places: OwnPlaces, require_success_file: bool) -> list[tuple[str, list[RelativeName]]]:
+def _roots(
+    session: SparkSession, path: str, places: TableFolders, require_success_file: bool
+) -> list[tuple[str, list[RelativeName]]]:
     """The folders of a path (several for a pattern), each with the names of its data files."""
     jvm: Any = session._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)

@@ -13,8 +13,8 @@ from functools import partial
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
-from iceberg_ops.actions.local.source_files import scan_of, source_table
-from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, paths_of
+from iceberg_ops.actions.local.source_files import source_scan, source_table
+from iceberg_ops.config.job_spec import TEXT_FORMATS, Source, require_paths
 from iceberg_ops.errors import DataError, OptionError
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache, refuse_listed_twice
@@ -71,7 +71,7 @@ def _rows(run: SparkRun, tables: SqlTables | None, *, strict: bool) -> DataFrame
         return _query(run, source, tables or SqlTables(run))
     if source.format == "table":
         return _table(run, source)
-    paths = paths_of(source)
+    paths = require_paths(source)
     try:
         if source.format in TEXT_FORMATS:
             return text_rows(session, source, run.table.schema, strict=strict)
@@ -87,7 +87,7 @@ def _rows(run: SparkRun, tables: SqlTables | None, *, strict: bool) -> DataFrame
 
 
 def _table(run: SparkRun, source: Source) -> DataFrame:
-    rows = table_rows(run.session, source_table(run.run, source), scan_of(source))
+    rows = table_rows(run.session, source_table(run.run, source), source_scan(source))
     run.pinned_rows.append(rows)
     return rows
 

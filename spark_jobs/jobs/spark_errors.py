@@ -57,7 +57,7 @@ def first_line(error: BaseException | str) -> str:
     return " ".join(text.split("\n\n")[0].split(_BEFORE_PLAN)[0].split("JVM stacktrace")[0].split())[:500]
 
 
-def blamed(job: JobSpec, text: str) -> str:
+def failing_expression(job: JobSpec, text: str) -> str:
     """The expression of the job to which ``text``, an error of evaluating rows, belongs: the one whose SQL Spark quotes, the only
     one there is, or those among which it must be. Empty: the job has none that Spark evaluates."""
     if job.job not in ("delete", "update", "merge"):
@@ -165,7 +165,7 @@ def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Except
     if (cause := in_task or _unread_file(job, name, str(error))) is not None:
         return cause
     if not isinstance(error, Py4JJavaError):
-        expressions = blamed(job, str(error)) if _EVALUATED.match(str(error)) else ""
+        expressions = failing_expression(job, str(error)) if _EVALUATED.match(str(error)) else ""
         message = _ORIGIN.sub("", str(error)) if expressions else error
         return DataError(f"{name}: {expressions + ': ' if expressions else ''}{first_line(message)}")
     text = str(error)

@@ -85,14 +85,14 @@ class SqlTables:
         _forbid_computed_names(plan)
         for relation in sorted(_relations(plan), key=lambda n: n.start, reverse=True):
             self.relations += 1
-            view = self._view_of(relation)
+            view = self._find_view(relation)
             if view is not None:
                 # In brackets, so that everything allowed after a table's name can follow: another alias, its columns, a sample.
                 named = f"`{view}`" if _NAME_ONLY.search(text[: relation.start]) else f"(`{view}` AS {quoted(relation.parts[-1])})"
                 text = f"{text[: relation.start]}{named}{text[relation.stop + 1 :]}"
         return text
 
-    def _view_of(self, relation: _Relation) -> str | None:
+    def _find_view(self, relation: _Relation) -> str | None:
         """The view to read instead; None: Spark resolves the name itself."""
         parts, name = relation.parts, ".".join(relation.parts)
         if len(parts) == 1 and name.lower() == TARGET:
@@ -107,7 +107,7 @@ class SqlTables:
         if relation.at_a_version:
             raise UnsupportedError(f"not supported: {name} at a version or time in SQL text: a source of format table reads one")
         is_target = parts == (self._run.job.catalog.name, *self._run.job.identifier)
-        return self._made(parts, self._target_rows if is_target else lambda: self._rows_of(catalog, parts))
+        return self._made(parts, self._target_rows if is_target else lambda: self._load_rows(catalog, parts))
 
     def _made(self, parts: tuple[str, ...], rows: Callable[[], DataFrame]) -> str:
         """``parts`` are kept separate, because one of them may contain a dot."""
@@ -120,7 +120,7 @@ class SqlTables:
             self._views[parts] = view
         return self._views[parts]
 
-    def _rows_of(self, catalog: Catalog, parts: tuple[str, ...]) -> DataFrame:
+    def _load_rows(self, catalog: Catalog, parts: tuple[str, ...]) -> DataFrame:
         table, target = self._run.outcome.reads.load(lambda: catalog.load_table(parts[1:])), self._run.table
         self.reads_target |= logged(table, target.metadata_location, target.metadata.last_updated_ms)  # through another catalog
         return table_rows(self._run.session, table, Scan())

@@ -20,7 +20,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.config.properties import DATA_PATH
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.partitioning import UNPARTITIONED
@@ -62,7 +62,7 @@ def evaluated_once(run: SparkRun, rows: DataFrame, state: SourceState) -> Iterat
         size = sum(f.file_size_in_bytes for f in changes.files)
         yield StableSource(columns.read_back(run, changes), lambda: None, size)
     finally:
-        OwnFiles(run.table.io, changes.staged).discard()
+        CreatedFiles(run.table.io, changes.staged).discard()
 
 
 class _Columns:

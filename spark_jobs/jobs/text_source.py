@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.sources.text.csv_columns import names_by_file, shape_of, united_guesses, united_names
-from iceberg_ops.data.sources.text.json_shape import Occurring, check_map_keys, has_nested_keys, source_fields
+from iceberg_ops.data.sources.text.csv_columns import csv_shape, names_by_file, united_guesses, united_names
+from iceberg_ops.data.sources.text.json_shape import ObservedValues, check_map_keys, has_nested_keys, source_fields
 from iceberg_ops.data.sources.text.text_chunks import cut_by_bytes
 from iceberg_ops.data.sources.text.text_options import CsvOptions, JsonOptions, TextOptions, listing_options, text_options
 from iceberg_ops.errors import DataError
@@ -124,8 +124,8 @@ def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, 
     if options.infers and (unknown := {name.lower() for name in names} - types.keys()):
         types |= {name: t for name, t in _guessed(lines, options, names_of_files, headless).items() if name in unknown}
     column_types = [types.get(name.lower(), STRING) for name in names]
-    shapes = {file: shape_of(names, column_types, have) for file, have in names_of_files.items()}
-    first = next(iter(shapes.values()), shape_of(names, column_types, names))
+    shapes = {file: csv_shape(names, column_types, have) for file, have in names_of_files.items()}
+    first = next(iter(shapes.values()), csv_shape(names, column_types, names))
     one = first if all(shape == first for shape in shapes.values()) else None
     columns = [*zip(names, column_types, strict=True), *_typed_folders(lines, schema)]
     fields = _spark_columns(columns, strict=strict)
@@ -144,9 +144,9 @@ def _guessed(
 def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) -> DataFrame:
     folders = {name.lower() for name in lines.folders}
     table = StructType(tuple(_optional(f) for f in schema.fields if f.name.lower() not in folders))
-    occurring = Occurring()
+    occurring = ObservedValues()
     for answer in lines.answers(json_occurring(options, table, strict=strict)):
-        occurring.merge(Occurring.from_json(answer))
+        occurring.merge(ObservedValues.from_json(answer))
     fields = source_fields(occurring, table, as_text=options.as_text)
     if occurring.fields is None:  # no record shows which columns there are
         fields = tuple(f for f in table.fields if not has_nested_keys(f.type))

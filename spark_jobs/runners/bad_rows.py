@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from iceberg_ops.data.writing.file_names import FileNames
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.file_io import FileIO, discard_output
 from spark_jobs.runners.column_names import OWN
@@ -35,13 +35,13 @@ class BadRows:
 
     def __init__(self, folder: str | None, io: FileIO, operation_id: str, task_id: str) -> None:
         self._folder, self._io = folder, io
-        self._created = OwnFiles(io)
+        self._created = CreatedFiles(io)
         self.location = f"{folder}/{operation_id}/{FileNames(task_id, operation_id).next('.jsonl')}"
         self.count = 0
         self.first = ""
         self._output: BinaryIO | None = None
 
-    def take_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def remove_bad(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """``batch`` without its bad rows. Raises DataError for the first one if there is no quarantine."""
         bad = batch.column(BAD_COLUMN)
         if bad.null_count == len(bad):

@@ -265,7 +265,7 @@ class TaskChanges:
 
     def add(self, batch: pa.RecordBatch) -> None:
         if BAD_COLUMN in batch.schema.names:
-            batch = self._bad.take_out(batch)
+            batch = self._bad.remove_bad(batch)
         change = batch.column(CHANGE_COLUMN)
         if FILE_COLUMN in batch.schema.names:
             placed = batch.filter(pc.not_equal(change, INSERT))

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.rows.changed_rows import CopyWork
 from iceberg_ops.data.columns.read_context import ReadContext
-from iceberg_ops.data.rewriting.copy_without import CopyCounts, Positions, check_counts, copy_without, place_of, take_in
+from iceberg_ops.data.rewriting.copy_without import CopyCounts, Positions, check_counts, copy_without, partition_in_spec, take_in
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import IcebergOpsError, error_of_code
@@ -86,9 +86,9 @@ def _bins(work: CopyWork, spec: PartitionSpec, count: int) -> list[str]:
     copied: dict[tuple[Any, ...] | None, set[int]] = {}
     for i, part in enumerate(bins):
         for task, _ in part:
-            copied.setdefault(place_of(task.data_file, spec), set()).add(i)
+            copied.setdefault(partition_in_spec(task.data_file, spec), set()).add(i)
     for file in work.taken_in:
-        least = min(copied[place_of(file, spec)], key=loads.__getitem__)
+        least = min(copied[partition_in_spec(file, spec)], key=loads.__getitem__)
         new[least].append(file)
         loads[least] += file.file_size_in_bytes
     return [

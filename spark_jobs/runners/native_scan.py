@@ -62,8 +62,8 @@ def native_paths(tasks: Sequence[FileScanTask], context: ReadContext, io: FileIO
 def native_rows(
     session: SparkSession, paths: Sequence[str], context: ReadContext, file: str, position: str, row_id: str
 ) -> DataFrame:
-    """The rows of ``paths`` in the data columns of ``context``, preceded by ``file`` (the path, see ``place_of``), ``position``,
-    and ``row_id`` if the context requests row ids: NULL if the file does not store it."""
+    """The rows of ``paths`` in the data columns of ``context``, preceded by ``file`` (the path, see ``spark_file_path``),
+    ``position``, and ``row_id`` if the context requests row ids: NULL if the file does not store it."""
     lineage = lineage_fields(context.projected)
     fields = (*lineage, *context.data_fields)
     shape = spark_schema(Schema(StructType(fields)))
@@ -84,7 +84,7 @@ def native_rows(
     )
 
 
-def place_of(path: str) -> str:
+def spark_file_path(path: str) -> str:
     """Spark's value of ``_metadata.file_path`` for a local path from ``native_paths``."""
     return f"file:{path}"
 

@@ -30,7 +30,7 @@ from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import StructType
 from spark_jobs.runners.column_names import OWN
-from spark_jobs.runners.native_scan import native_paths, native_rows, place_of
+from spark_jobs.runners.native_scan import native_paths, native_rows, spark_file_path
 from spark_jobs.runners.spark_schema import spark_schema, to_spark
 from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
@@ -66,7 +66,7 @@ def task_places(tasks: Sequence[FileScanTask], io: FileIO) -> dict[str, int]:
     by_place = {str(i): i for i in range(len(tasks))}
     for i, task in enumerate(tasks):
         if (path := io.local_path(task.file_path)) is not None:
-            by_place[place_of(path)] = i
+            by_place[spark_file_path(path)] = i
     return by_place
 
 

@@ -30,7 +30,7 @@ from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.runners.spark_end import ended_error, has_ended, spark_needed
 from spark_jobs.runners.staged_leftovers import delete_leftovers
-from spark_jobs.runners.tagged_jobs import attempts_of, cancel, tagged, wait_for_tasks
+from spark_jobs.runners.tagged_jobs import cancel, tagged, tagged_attempts, wait_for_tasks
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.runners.task_progress import watched_tasks
 from spark_jobs.session import task_slots
@@ -159,7 +159,7 @@ class SparkRewriteRunner:
                 yield tag
             finally:
                 self._running.discard(tag)
-        if attempts_of(self._session, tag).lost:
+        if tagged_attempts(self._session, tag).lost:
             self._has_lost_attempts = True
             wait_for_tasks(self._session, tag)
 

@@ -25,7 +25,7 @@ class RowIds:
         self._files = pa.array(list(first), pa.string())
         self._first = pa.array(list(first.values()), pa.int64())
 
-    def lineage_of(self, rows: pa.RecordBatch) -> list[pa.Array]:
+    def row_lineage(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """``_row_id`` and ``_last_updated_sequence_number`` of rows that carry ``FILE_COLUMN``, ``POSITION_COLUMN`` and
         ``ROW_ID_COLUMN``. The second is always null: it is inherited from the commit."""
         first = self._first.take(pc.index_in(rows.column(FILE_COLUMN), value_set=self._files))
@@ -35,4 +35,4 @@ class RowIds:
     def added_to(self, written: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
         """``written``, the table's columns of ``rows``, with their lineage."""
         names = [*written.schema.names, ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name]
-        return pa.RecordBatch.from_arrays([*written.columns, *self.lineage_of(rows)], names=names)
+        return pa.RecordBatch.from_arrays([*written.columns, *self.row_lineage(rows)], names=names)

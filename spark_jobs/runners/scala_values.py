@@ -12,6 +12,6 @@ def items(sequence: Any) -> Iterator[Any]:
     return (indexed.apply(i) for i in range(indexed.size()))
 
 
-def kind_of(value: Any) -> str:
+def class_name(value: Any) -> str:
     """The simple name of a value's class: of a plan, an expression, a relation."""
     return str(value.getClass().getSimpleName())

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from iceberg_ops.errors import DataError, UnsupportedError
-from iceberg_ops.spec.name_matching import twins
+from iceberg_ops.spec.name_matching import case_twins
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,
@@ -57,7 +57,7 @@ def spark_schema(schema: Schema) -> spark.StructType:
 
     Raises UnsupportedError for a type without an exact form in Spark, and for columns that Spark cannot distinguish.
     """
-    for a, b in sorted(twins(schema.struct)):
+    for a, b in sorted(case_twins(schema.struct)):
         raise UnsupportedError(
             f"not supported: a Spark job on a table whose columns {a!r} and {b!r} differ only in case, because Spark SQL takes the "
             "one for the other: rename one of them, or run the job with --lane local"
@@ -213,21 +213,21 @@ def iceberg_struct(struct: spark.StructType) -> StructType:
 
     Raises UnsupportedError for a Spark type that Iceberg does not have (an interval, VOID).
     """
-    return _struct_of(struct, count(1), "")
+    return _convert_struct(struct, count(1), "")
 
 
-def _struct_of(struct: spark.StructType, ids: Iterator[int], path: str) -> StructType:
-    return StructType(tuple(NestedField(next(ids), f.name, _type_of(f.dataType, ids, path + f.name)) for f in struct.fields))
+def _convert_struct(struct: spark.StructType, ids: Iterator[int], path: str) -> StructType:
+    return StructType(tuple(NestedField(next(ids), f.name, _convert_type(f.dataType, ids, path + f.name)) for f in struct.fields))
 
 
-def _type_of(type_: spark.DataType, ids: Iterator[int], path: str) -> IcebergType:
+def _convert_type(type_: spark.DataType, ids: Iterator[int], path: str) -> IcebergType:
     if isinstance(type_, spark.StructType):
-        return _struct_of(type_, ids, f"{path}.")
+        return _convert_struct(type_, ids, f"{path}.")
     if isinstance(type_, spark.ArrayType):
-        return ListType(NestedField(next(ids), "element", _type_of(type_.elementType, ids, f"{path}.element")))
+        return ListType(NestedField(next(ids), "element", _convert_type(type_.elementType, ids, f"{path}.element")))
     if isinstance(type_, spark.MapType):
-        key = NestedField(next(ids), "key", _type_of(type_.keyType, ids, f"{path}.key"), required=True)
-        return MapType(key, NestedField(next(ids), "value", _type_of(type_.valueType, ids, f"{path}.value")))
+        key = NestedField(next(ids), "key", _convert_type(type_.keyType, ids, f"{path}.key"), required=True)
+        return MapType(key, NestedField(next(ids), "value", _convert_type(type_.valueType, ids, f"{path}.value")))
     if isinstance(type_, spark.DecimalType):
         return DecimalType(type_.precision, type_.scale)
     spark_type = _OF_SPARK.get(type(type_))

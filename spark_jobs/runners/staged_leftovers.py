@@ -20,11 +20,11 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.workers.progress import Meter
-from iceberg_ops.data.writing.file_names import names_of
-from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.data.writing.file_names import operation_files_pattern
+from iceberg_ops.deletion.own_files import CreatedFiles
 from iceberg_ops.errors import IcebergOpsError, RetryableError
 from iceberg_ops.io.file_io import FileIO
-from spark_jobs.runners.tagged_jobs import attempts_of, tagged, wait_for_tasks
+from spark_jobs.runners.tagged_jobs import tagged, tagged_attempts, wait_for_tasks
 from spark_jobs.runners.task_progress import watched_tasks
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def without_leftovers(
                 answer = work()
             if not locations and is_repeatable():
                 return answer
-            seen = attempts_of(session, tag)
+            seen = tagged_attempts(session, tag)
             is_whole = not seen.repeated or is_repeatable()
         except BaseException as e:
             clean_after_failure()
@@ -92,14 +92,14 @@ def without_leftovers(
 
 def _may_be_of_two(session: SparkSession, tag: str, is_repeatable: Callable[[], bool]) -> bool:
     """An error about rows (for example a repeated key) may come from mixing rows of two evaluations."""
-    return bool(tag) and attempts_of(session, tag).repeated and not is_repeatable()
+    return bool(tag) and tagged_attempts(session, tag).repeated and not is_repeatable()
 
 
 def delete_leftovers(io: FileIO, location: str, operation_id: str, keep: Collection[str]) -> int:
     """Delete the operation's files below ``location`` except ``keep``; returns their number."""
-    kept, named = frozenset(keep), names_of(operation_id)
+    kept, named = frozenset(keep), operation_files_pattern(operation_id)
     gone = [f.location for f in io.list_prefix(location) if named.search(f.location) and f.location not in kept]
     if gone:
         log.info("%d files of attempts that did not count are deleted below %s", len(gone), location)
-        OwnFiles(io, gone).discard()
+        CreatedFiles(io, gone).discard()
     return len(gone)

@@ -93,7 +93,7 @@ def in_own_thread(session: SparkSession, call: Callable[[], T]) -> T:
     return answer.result()
 
 
-def attempts_of(session: SparkSession, tag: str) -> Attempts:
+def tagged_attempts(session: SparkSession, tag: str) -> Attempts:
     """The known attempts of the jobs of a tag; anything unknown counts as lost and as repeated."""
     scala: Any = session.sparkContext._jsc.sc()
     try:
@@ -113,7 +113,7 @@ def attempts_of(session: SparkSession, tag: str) -> Attempts:
 def wait_for_tasks(session: SparkSession, tag: str) -> None:
     """Wait until no task of the tag's jobs runs: a killed one may write for a moment after its stage is done."""
     deadline = time.monotonic() + _ENDING_SECONDS
-    while attempts_of(session, tag).running and time.monotonic() < deadline:
+    while tagged_attempts(session, tag).running and time.monotonic() < deadline:
         time.sleep(0.1)
 
 

@@ -20,7 +20,7 @@ def watched_tasks(
 
     def watch() -> None:
         while not ended.wait(every):
-            on_progress(*tasks_of(session, tag))
+            on_progress(*count_tasks(session, tag))
 
     thread = threading.Thread(target=watch, name=f"progress {tag}", daemon=True)
     thread.start()
@@ -31,7 +31,7 @@ def watched_tasks(
         thread.join()
 
 
-def tasks_of(session: SparkSession, tag: str) -> tuple[int, int]:
+def count_tasks(session: SparkSession, tag: str) -> tuple[int, int]:
     """Finished tasks, and all tasks, of the tag's jobs so far; stages that Spark no longer records are left out."""
     tracker = session.sparkContext.statusTracker()
     done = total = 0

@@ -19,7 +19,7 @@ from iceberg_ops.data.arrow.arrow_values import bare_batch
 from iceberg_ops.data.sources.text import csv_rows, json_rows
 from iceberg_ops.data.sources.text.csv_rows import CsvShape
 from iceberg_ops.data.sources.text.decoding import without_mark
-from iceberg_ops.data.sources.text.json_shape import Occurring
+from iceberg_ops.data.sources.text.json_shape import ObservedValues
 from iceberg_ops.data.sources.text.parsed import BadRecord, Parsed
 from iceberg_ops.data.sources.text.text_chunks import (
     Chunk,
@@ -111,7 +111,7 @@ def json_occurring(options: JsonOptions, table: StructType, *, strict: bool) -> 
 
     def read(batches: Batches) -> Batches:
         begin_task()
-        occurring = Occurring()
+        occurring = ObservedValues()
         for chunk in _chunks(batches, options):
             on_bad_record = partial(refuse, chunk.file) if strict and not options.drops_malformed else _pass
             occurring.merge(json_rows.occurring(chunk.texts, table, of_chunks(options), on_bad_record))
