@@ -45,7 +45,13 @@ def test_shares_come_by_what_they_take_and_stay_whole() -> None:
 def test_files_that_ask_for_a_server_of_the_session_are_in_one_share() -> None:
     files = {str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("*.py") if OF_A_SERVER.search(path.read_text())}
     found = {file for file in files if share(file) == SERVERS}
-    assert files - found == {"tests/conftest.py"}
+    makers = {"tests/interop/catalogs.py"}
+    assert files - found == {"tests/conftest.py"} | makers
+    users = [
+        str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("test_*.py") if "tests.interop.catalogs" in path.read_text()
+    ]
+    assert users
+    assert {share(file) for file in users} == {SERVERS}
     assert [start for start in OF_SERVERS if not any(file.startswith(start) for file in found)] == []
 
 
