@@ -48,7 +48,7 @@ def test_files_that_ask_for_a_server_of_the_session_are_in_one_share() -> None:
     makers = {"tests/interop/catalogs.py"}
     assert files - found == {"tests/conftest.py"} | makers
     users = [
-        str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("test_*.py") if "tests.interop.catalogs" in path.read_text()
+        str(path.relative_to(TESTS.parent)) for path in TESTS.glob("*/test_*.py") if "tests.interop.catalogs" in path.read_text()
     ]
     assert users
     assert {share(file) for file in users} == {SERVERS}
