@@ -43,16 +43,17 @@ def test_shares_come_by_what_they_take_and_stay_whole() -> None:
 
 
 def test_files_that_ask_for_a_server_of_the_session_are_in_one_share() -> None:
-    files = {str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("*.py") if OF_A_SERVER.search(path.read_text())}
-    found = {file for file in files if share(file) == SERVERS}
-    makers = {"tests/interop/catalogs.py"}
-    assert files - found == {"tests/conftest.py"} | makers
-    users = [
-        str(path.relative_to(TESTS.parent)) for path in TESTS.glob("*/test_*.py") if "tests.interop.catalogs" in path.read_text()
-    ]
-    assert users
-    assert {share(file) for file in users} == {SERVERS}
-    assert [start for start in OF_SERVERS if not any(file.startswith(start) for file in found)] == []
+    asking = {file for file, text in _files() if OF_A_SERVER.search(text)}
+    makers = {"tests/interop/catalogs.py"}  # they start what their callers ask for
+    callers = {file for file, text in _files() if "tests.interop.at_once" in text or "tests.interop.catalogs" in text}
+    files = {file for file in asking | callers if file.rpartition("/")[2].startswith("test_")} - {"tests/test_two_processes.py"}
+    assert {share(file) for file in files} == {SERVERS}
+    assert {file for file in asking if share(file) != SERVERS} == {"tests/conftest.py"} | makers
+    assert [start for start in OF_SERVERS if not any(file.startswith(start) for file in files)] == []
+
+
+def _files() -> list[tuple[str, str]]:
+    return [(str(path.relative_to(TESTS.parent)), path.read_text()) for path in TESTS.rglob("*.py")]
 
 
 def test_what_is_known_to_take_long_is_there() -> None:
