@@ -22,7 +22,7 @@ import iceberg_ops.commit
 from iceberg_ops.commit.loop import committer
 from iceberg_ops.commit.loop.statement import evaluate_until_committed
 from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
-from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
+from iceberg_ops.errors import CatalogUnavailableError
 from tests.torture.stepping import AFTER_EFFECT, Writer, call_out, running
 
 EXCEPTIONS: dict[str, Callable[[], BaseException]] = {
@@ -73,9 +73,10 @@ class Exceptions:
             return
         writer.meets = self.then
         lost = self.kind == "unavailable" and boundary in AFTER_EFFECT
-        # A catalog that has no answer to its swap says so: unavailable means that nothing was changed.
-        error = CommitStateUnknownError("injected") if lost and boundary == "swapped" else EXCEPTIONS[self.kind]()
+        error = EXCEPTIONS[self.kind]()
         writer.raised.append(error)
+        if lost and boundary == "swapped":
+            writer.misled = error
         self.told(LOST_ANSWER if lost else self.kind, boundary)
         raise error
 

@@ -83,6 +83,8 @@ class Writer:
         self.meets: Meets | None = None
         self.raised: list[BaseException] = []
         """The exceptions raised in it so far."""
+        self.misled: BaseException | None = None
+        """The last one by which its catalog said that a swap did not happen which did: against the catalog's contract."""
         self.points = 0
         """Boundaries passed, those without I/O among them."""
         self.at = "start"

@@ -60,7 +60,7 @@ HELD = {
     "history:History._readable_snapshots:0": "commit/test_replaced_tables.py",
     "history:History.snapshots:0": SCENARIOS,
     "imported_again:no_file_added_meanwhile:0": SCENARIOS,
-    "manifest_filter:DataRemoval.goes:0": SCENARIOS,
+    "manifest_filter:DataRemoval.removes:0": SCENARIOS,
     "manifest_filter:DataRemoval.forbid_unread_entries:0": "commit/test_java_files.py",
     "manifest_filter:forbid_missing:0": SCENARIOS,
     "manifest_writing:ManifestFolder.encoder:0": "commit/test_checks.py::test_a_file_of_an_unknown_spec_is_refused",

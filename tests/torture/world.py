@@ -391,7 +391,11 @@ class World:
                 return found
             finally:
                 w.committing_since = None
-            self._ended(act, error, act.changes[begun:], comes_from(error, w.raised[raised:]))
+            met = w.raised[raised:]
+            if w.misled in met[:-1]:
+                act.in_doubt = True  # Another exception came before the writer could look again.
+            else:
+                self._ended(act, error, act.changes[begun:], comes_from(error, met))
             again = act.key is not None and (self.persistent or self.random.random() < 0.5)
             if not (act.in_doubt or comes_from(error, w.raised[raised:])) or attempt == MOST_ATTEMPTS or not again:
                 break
