@@ -107,7 +107,7 @@ def test_sets_used_last_are_kept_and_together_not_larger_than_one_may_be(monkeyp
         deletes = keys(io, (1,), [(n * 50 + i, "x", 0) for i in range(50)], f"set{n}-")
         assert len(read([file], SCHEMA, io, deletes=deletes)) == 450
         assert kept._bytes() <= 1000
-    assert len(kept._found) == 2
+    assert len(kept._entries) == 2
 
 
 _POOLS: list[pa.MemoryPool] = []

@@ -33,7 +33,7 @@ def test_a_file_has_parts_of_the_size_that_is_set(
     with io.open_output(location) as output:
         for _ in range(80 * MIB // piece):
             output.write(bytes(piece))
-    client, place = io._of(location)._file(location)
+    client, place = io._store_for(location)._file(location)
     assert obstore.head(client, place.key)["e_tag"].strip('"').endswith(f"-{80 * MIB // size}")
     assert staged_output.MOST_PARTS * size > 48 << 30
 
