@@ -17,8 +17,10 @@ def no_positions_left_out(table: Table, history: History, added: Iterable[DataFi
     whose commit began before the upgrade (Java has no such check)."""
     vectors = (f for f in added if f.is_deletion_vector)
     files = [replace(f, content=FileContent.DATA, file_path=f.referenced_data_file or "", content_offset=None) for f in vectors]
-    found = new_deletes_for(table, history, files, lambda f: f.content is FileContent.POSITION_DELETES and not f.is_deletion_vector)
-    if found:
-        file, (snapshot, delete) = found[0]
+    new_deletes = new_deletes_for(
+        table, history, files, lambda f: f.content is FileContent.POSITION_DELETES and not f.is_deletion_vector
+    )
+    if new_deletes:
+        file, (snapshot, delete) = new_deletes[0]
         message = f"Cannot commit, found new position delete for data file with a new deletion vector: {file.file_path}"
-        raise conflict(f"{message}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in found))
+        raise conflict(f"{message}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in new_deletes))

@@ -99,7 +99,7 @@ def test_a_reference_that_is_missing_is_no_missing_table(open_catalog: Open, cat
 def test_without_a_reference_the_servers_default_branch_is_used(nessie_server: NessieServer) -> None:
     config = CatalogConfig(name="n", type="nessie", properties={"nessie.uri": nessie_server.uri, "warehouse": "/wh"})
     assert load_catalog(config).list_namespaces() == []
-    assert Nessie("n", config.properties).name_of(Reference()) == "main"
+    assert Nessie("n", config.properties).reference_name(Reference()) == "main"
 
 
 def test_a_table_is_created_renamed_and_dropped_on_another_branch_by_its_name(
