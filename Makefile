@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes
 	@PYTHONPATH=.:plugins $(BIN)/python -m demo run $(if $(DAYS),--days $(DAYS))
 
-demo-cluster: $(STAMP) build/servers/.installed  ## the demo on PostgreSQL, a Spark master with two workers and an S3 store, all on loopback; about eight minutes
+demo-cluster: $(STAMP) build/servers/.installed  ## the demo on PostgreSQL, a Spark master with two workers and an S3 store, all on loopback; about five minutes
 	@PYTHONPATH=.:plugins $(BIN)/python -m demo run --stack cluster $(if $(DAYS),--days $(DAYS))
 
 up: $(STAMP)  ## start Airflow on what the demo left, to look around in its UI (STACK=cluster: on what demo-cluster left)
