@@ -18,7 +18,6 @@ SEEDS: dict[str, int] = {
     "6b a warehouse of another spelling": 38,
     "7 the schema of a dropped key": 3,
     "5d an equality delete by a dropped column": 1689,
-    "5e a column that came back": 137,
     "9a a delete under an append's key": 15,
     "9b publishing under the staging key": 237,
     "9c an append to another branch": 108,
