@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from io import BytesIO
 from itertools import count
-from typing import BinaryIO
 
 import pytest
 
@@ -17,32 +16,24 @@ from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.wrapped import WrappedFileIO
 from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.reachable import reachable_files
 from tests.builders import IDENTIFIER, copied, data_file, live_paths, make_catalog, make_table, position_deletes
+from tests.io.test_far_files import Far
 
 FILES = 4
+DELETED = 6
 
 
-class Refusing(WrappedFileIO):
-    """A store far away that does not answer write number ``refused`` (from 0)."""
+class Refusing(Far):
+    """A far store that does not answer the writes of locations that are ``refused``."""
 
-    def __init__(self, inner: FileIO, refused: int) -> None:
+    def __init__(self, inner: FileIO, refused: Callable[[str], bool]) -> None:
         super().__init__(inner)
-        self._left = refused
-        self.has_refused = False
-
-    def is_far(self, location: str) -> bool:
-        return True
-
-    def open_far(self, location: str, size: int) -> Callable[[], BinaryIO]:
-        content = self.read(location)
-        return lambda: BytesIO(content)
+        self._refused = refused
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
-        self._left -= 1
-        if self._left == -1:
-            self.has_refused = True
+        if self._refused(location):
             raise CatalogUnavailableError(f"{location}: the store gives no answer")
         super().write(location, data, overwrite=overwrite)
 
@@ -77,15 +68,42 @@ def test_whichever_write_fails_the_table_refers_to_stored_manifests_only(name: s
         table = commit(filled, table, RowDelta(added_deletes=deletes, starting_snapshot_id=now)).table
     outcomes = set()
     for refused in count():
-        catalog = copied(filled)
-        catalog._io = io = Refusing(catalog.io, refused)
+        catalog, writes = copied(filled), count()
+        catalog._io = io = Refusing(catalog.io, lambda _, writes=writes, refused=refused: next(writes) == refused)
         before = catalog.load_table(IDENTIFIER)
         operation = operations(before.metadata.current_snapshot_id)[name]
         after = commit(catalog, before, operation, sleep=lambda _: None).table
         stored = [io.exists(m.manifest_path) for m in manifests_of(after, after.metadata.current_snapshot)]
         assert all(stored), f"after write {refused} was refused"
         outcomes.add(frozenset(live_paths(after)))
-        if not io.has_refused:
+        if next(writes) <= refused:
             break
     assert refused > FILES / 2
     assert len(outcomes) == 1
+
+
+@pytest.mark.parametrize("failing", [(0,), (DELETED - 1,), (1, 3), range(DELETED)], ids=str)
+def test_a_commit_names_no_manifest_whose_write_failed(failing: tuple[int, ...]) -> None:
+    """Several manifests are under way at a time; the first write of each of these fails."""
+    catalog = make_catalog()
+    make_table(catalog)
+    for n in range(DELETED):
+        added = (data_file(f"{n}/goes"), data_file(f"{n}/stays"))
+        commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=added, merge=False))
+    left = {f"-m{n}.avro" for n in failing}
+
+    def is_first(location: str) -> bool:
+        ending = re.search(r"-m\d+\.avro$", location)
+        if ending is None or ending[0] not in left:
+            return False
+        left.remove(ending[0])
+        return True
+
+    catalog._io = io = Refusing(catalog.io, is_first)
+    delete = DeleteFiles(paths=tuple(f"{n}/goes" for n in range(DELETED)))
+    commit(catalog, catalog.load_table(IDENTIFIER), delete, sleep=lambda _: None)
+    now = catalog.load_table(IDENTIFIER)
+    assert left == set()
+    missing = [path for path in reachable_files(now) if path.endswith(".avro") and not io.exists(path)]
+    assert missing == []
+    assert live_paths(now) == {f"{n}/stays" for n in range(DELETED)}

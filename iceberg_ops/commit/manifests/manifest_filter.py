@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -89,8 +89,6 @@ class ManifestFilter:
         self._folder = folder
         self._criteria: Hashable = None
         self._known: dict[ManifestKey, Filtered] = {}
-        self._new: dict[ManifestKey, Filtered] = {}
-        """Results of this attempt, until all their manifests are stored."""
 
     def apply(
         self,
@@ -106,35 +104,36 @@ class ManifestFilter:
             self._criteria = criteria
         concerned = [m for m in manifests if judge.concerns(m)]
         new = [m for m in concerned if manifest_key(m) not in self._known]
-        self._new.clear()
         with manifests_ahead(table, (m for m in new if not self._folder.is_new(m))) as near:
             with writes_behind(near.io, metadata_folder(table.metadata)) as io:
-                self._filter_all(table if io is table.io else replace(table, io=io), new, judge)
-        self._known |= self._new
+                results = dict(self._filter_all(table if io is table.io else replace(table, io=io), new, judge))
+        self._known |= results  # not before the end of the block: until then a write can fail
         filtered = {manifest_key(m): self._known[manifest_key(m)] for m in concerned}
         return [filtered.get(manifest_key(m)) or Filtered(m) for m in manifests]
 
-    def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: RemovalRule) -> None:
+    def _filter_all(
+        self, table: Table, manifests: Sequence[ManifestFile], judge: RemovalRule
+    ) -> Iterator[tuple[ManifestKey, Filtered]]:
         """If another engine has replaced the table, manifests of former columns keep these columns."""
         former = of_former_columns(table, (m for m in manifests if not self._folder.is_new(m)))
         for m in manifests if former else ():
             if m.manifest_path in former:
-                self._store(with_former_columns(table, former[m.manifest_path]), m, None, judge)
+                yield self._stored(with_former_columns(table, former[m.manifest_path]), m, None, judge)
         manifests = [m for m in manifests if m.manifest_path not in former]
         count = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
         if len(manifests) < 2 or count < _FEWEST_FOR_THREADS:
             for m in manifests:
-                self._store(table, m, self._encoded(table, m, self._opened(table, m), judge), judge)
+                yield self._stored(table, m, self._encoded(table, m, self._opened(table, m), judge), judge)
             return
         under_way: deque[tuple[ManifestFile, Future[_Encoded | Filtered | None]]] = deque()
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="manifests") as pool:
             for m in manifests:
                 if len(under_way) > _THREADS:
                     first, future = under_way.popleft()
-                    self._store(table, first, future.result(), judge)
+                    yield self._stored(table, first, future.result(), judge)
                 under_way.append((m, pool.submit(self._encoded, table, m, self._opened(table, m), judge)))
             for m, future in under_way:
-                self._store(table, m, future.result(), judge)
+                yield self._stored(table, m, future.result(), judge)
 
     def _opened(self, table: Table, manifest: ManifestFile) -> _Opened:
         if self._folder.is_new(manifest):
@@ -156,12 +155,14 @@ class ManifestFilter:
         encoder.flush()
         return _Encoded(encoder, rows, removed)
 
-    def _store(self, table: Table, manifest: ManifestFile, made: _Encoded | Filtered | None, judge: RemovalRule) -> None:
+    def _stored(
+        self, table: Table, manifest: ManifestFile, made: _Encoded | Filtered | None, judge: RemovalRule
+    ) -> tuple[ManifestKey, Filtered]:
         if made is None:
             made = self._by_entries(table, manifest, judge.removes)
         elif isinstance(made, _Encoded):
             made = Filtered(self._folder.write_encoded(table, made.encoder, made.rows), RemovedFiles(rows=(made.removed,)))
-        self._new[manifest_key(manifest)] = made
+        return manifest_key(manifest), made
 
     def _by_entries(self, table: Table, manifest: ManifestFile, goes: Callable[[ManifestEntry], bool]) -> Filtered:
         live = [e for e in self._folder.entries(table, manifest) if e.is_live]
