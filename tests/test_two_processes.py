@@ -43,17 +43,14 @@ def test_shares_come_by_what_they_take_and_stay_whole() -> None:
 
 
 def test_files_that_ask_for_a_server_of_the_session_are_in_one_share() -> None:
-    asking = {file for file, text in _files() if OF_A_SERVER.search(text)}
+    texts = {str(path.relative_to(TESTS.parent)): path.read_text() for path in TESTS.rglob("*.py")}
+    asking = {file for file, text in texts.items() if OF_A_SERVER.search(text)}
     makers = {"tests/interop/catalogs.py"}  # they start what their callers ask for
-    callers = {file for file, text in _files() if "tests.interop.at_once" in text or "tests.interop.catalogs" in text}
+    callers = {file for file, text in texts.items() if "tests.interop.at_once" in text or "tests.interop.catalogs" in text}
     files = {file for file in asking | callers if file.rpartition("/")[2].startswith("test_")} - {"tests/test_two_processes.py"}
     assert {share(file) for file in files} == {SERVERS}
     assert {file for file in asking if share(file) != SERVERS} == {"tests/conftest.py"} | makers
     assert [start for start in OF_SERVERS if not any(file.startswith(start) for file in files)] == []
-
-
-def _files() -> list[tuple[str, str]]:
-    return [(str(path.relative_to(TESTS.parent)), path.read_text()) for path in TESTS.rglob("*.py")]
 
 
 def test_what_is_known_to_take_long_is_there() -> None:
